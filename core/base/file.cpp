@@ -78,7 +78,8 @@ Status WriteFileAtomically(const std::filesystem::path& path, std::string_view t
   Status wrote = WriteAll(file.get(), text);
   if (wrote.ok() && ::fsync(file.get()) != 0) wrote = MissingEnvironment(Cause());
   if (!file.Close() && wrote.ok()) wrote = MissingEnvironment(Cause());
-  if (wrote.ok() && ::rename(draft.c_str(), target.c_str()) != 0) wrote = MissingEnvironment(Cause());
+  if (wrote.ok() && ::rename(draft.c_str(), target.c_str()) != 0)
+    wrote = MissingEnvironment(Cause());
   if (wrote.ok()) return {};
   ::unlink(draft.c_str());
   return MissingEnvironment("cannot write " + target + ": " + wrote.error().message);

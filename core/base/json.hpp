@@ -25,17 +25,18 @@ class Json {
   using Object = std::map<std::string, Json, std::less<>>;
 
   Json() = default;
-  Json(std::nullptr_t) {}                                       // NOLINT(google-explicit-constructor)
-  Json(bool value) : data_(value) {}                            // NOLINT(google-explicit-constructor)
-  Json(int value) : data_(int64_t{value}) {}                    // NOLINT(google-explicit-constructor)
-  Json(int64_t value) : data_(value) {}                         // NOLINT(google-explicit-constructor)
-  Json(size_t value) : data_(static_cast<int64_t>(value)) {}    // NOLINT(google-explicit-constructor)
-  Json(double value) : data_(value) {}                          // NOLINT(google-explicit-constructor)
-  Json(const char* value) : data_(std::string(value)) {}        // NOLINT(google-explicit-constructor)
-  Json(std::string value) : data_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
-  Json(std::string_view value) : data_(std::string(value)) {}   // NOLINT(google-explicit-constructor)
-  Json(Array value) : data_(std::move(value)) {}                // NOLINT(google-explicit-constructor)
-  Json(Object value) : data_(std::move(value)) {}               // NOLINT(google-explicit-constructor)
+  Json(std::nullptr_t) {}                                     // NOLINT(google-explicit-constructor)
+  Json(bool value) : data_(value) {}                          // NOLINT(google-explicit-constructor)
+  Json(int value) : data_(int64_t{value}) {}                  // NOLINT(google-explicit-constructor)
+  Json(int64_t value) : data_(value) {}                       // NOLINT(google-explicit-constructor)
+  Json(size_t value) : data_(static_cast<int64_t>(value)) {}  // NOLINT(google-explicit-constructor)
+  Json(double value) : data_(value) {}                        // NOLINT(google-explicit-constructor)
+  Json(const char* value) : data_(std::string(value)) {}      // NOLINT(google-explicit-constructor)
+  Json(std::string value) : data_(std::move(value)) {}        // NOLINT(google-explicit-constructor)
+  Json(std::string_view value)
+      : data_(std::string(value)) {}               // NOLINT(google-explicit-constructor)
+  Json(Array value) : data_(std::move(value)) {}   // NOLINT(google-explicit-constructor)
+  Json(Object value) : data_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
 
   // Json::Obj({{"a", 1}, {"b", Json::Arr({1, 2})}}): explicit, so that a pair is never an array.
   static Json Obj(std::initializer_list<std::pair<const std::string, Json>> members = {});
@@ -66,7 +67,7 @@ class Json {
   // Inserts a null when missing; a null value becomes an object first.
   Json& operator[](std::string_view key);
   bool contains(std::string_view key) const;
-  size_t size() const;  // members or items; 0 for a scalar
+  size_t size() const;         // members or items; 0 for a scalar
   void push_back(Json value);  // a null value becomes an array first
 
   // Forgiving reads of an object's member: the fallback when it is missing or of another type.

@@ -24,8 +24,8 @@ spdlog::logger& Logger() {
 }  // namespace
 
 void Log(LogLevel level, std::string_view message) {
-  static constexpr spdlog::level::level_enum kLevels[] = {
-      spdlog::level::debug, spdlog::level::info, spdlog::level::warn, spdlog::level::err};
+  static constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
+                                                          spdlog::level::warn, spdlog::level::err};
   Logger().log(kLevels[static_cast<size_t>(level)], "{}", message);
 }
 

@@ -1,5 +1,6 @@
 // Diagnostics for developers and operators, on stderr. Reports for the user go through report/.
-// Thread-safe. Off below `warning` unless KERNEL_EVOLVE_LOG=debug|info|warning|error says otherwise.
+// Thread-safe. Off below `warning` unless KERNEL_EVOLVE_LOG=debug|info|warning|error says
+// otherwise.
 #pragma once
 
 #include <string_view>

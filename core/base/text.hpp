@@ -20,7 +20,8 @@ size_t CountCodePoints(std::string_view utf8);
 bool IsUtf8Text(std::string_view bytes);
 
 // The candidate nearest to `word` by edit distance, or nothing when none is near enough to suggest.
-std::optional<std::string> Nearest(std::string_view word, const std::vector<std::string>& candidates);
+std::optional<std::string> Nearest(std::string_view word,
+                                   const std::vector<std::string>& candidates);
 
 std::vector<std::string> Split(std::string_view text, char separator);
 std::string Join(const std::vector<std::string>& parts, std::string_view separator);

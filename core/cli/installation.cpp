@@ -103,7 +103,8 @@ graph::NodeTypeCatalog CatalogOf(const Registry& registry) {
 }
 
 Result<GraphFile> FindGraph(const std::string& wanted) {
-  const bool is_name = wanted.find('/') == std::string::npos && fs::path(wanted).extension().empty();
+  const bool is_name =
+      wanted.find('/') == std::string::npos && fs::path(wanted).extension().empty();
   if (!is_name || fs::is_regular_file(wanted)) {
     std::error_code failed;
     const fs::path file = fs::absolute(wanted, failed).lexically_normal();

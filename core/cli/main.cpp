@@ -85,20 +85,17 @@ std::string Suggestion(const CLI::App* app, const std::string& unexpected) {
   return nearest ? "; did you mean '" + *nearest + "'?" : "";
 }
 
-int Complain(CLI::App* root, const CLI::ParseError& error, int argc, char** argv) {
+// "kernel-evolve plugins" of "kernel-evolve plugins list": what CLI11 puts before the name itself.
+std::string ParentName(const CLI::App* app) {
+  return app->get_parent() == nullptr ? "" : FullName(app->get_parent());
+}
+
+int Complain(CLI::App* root, const CLI::ParseError& error) {
   CLI::App* app = Deepest(root);
   std::string message = error.what();
-  const std::vector<std::string> left = app->remaining(true);
-  if (const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error); extras != nullptr) {
-    std::string first;
-    for (int i = 1; i < argc && first.empty(); ++i) {
-      if (message.find(argv[i]) != std::string::npos && CLI::App().get_name() != argv[i] &&
-          !app->check_name(argv[i])) {
-        first = argv[i];
-      }
-    }
-    if (first.empty()) first = left.empty() ? message : left.front();
-    message = "unknown argument '" + first + "'" + Suggestion(app, first);
+  const std::vector<std::string> left = root->remaining(true);
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !left.empty()) {
+    message = "unknown argument '" + left.front() + "'" + Suggestion(app, left.front());
   }
   std::replace(message.begin(), message.end(), '\n', ' ');
   std::fprintf(stderr, "%s: %s (see '%s --help')\n", FullName(app).c_str(), message.c_str(),
@@ -130,10 +127,10 @@ int Main(int argc, char** argv) {
     std::fputs(root.help("", CLI::AppFormatMode::All).c_str(), stdout);
     return kExitOk;
   } catch (const CLI::CallForHelp&) {
-    std::fputs(Deepest(&root)->help(FullName(Deepest(&root))).c_str(), stdout);
+    std::fputs(Deepest(&root)->help(ParentName(Deepest(&root))).c_str(), stdout);
     return kExitOk;
   } catch (const CLI::ParseError& error) {
-    return Complain(&root, error, argc, argv);
+    return Complain(&root, error);
   }
   const CLI::App* chosen = Deepest(&root);
   for (const auto& bound : bounds) {
@@ -147,7 +144,8 @@ int Main(int argc, char** argv) {
     }
     return bound->command->run(arguments);
   }
-  std::fputs(chosen->help(FullName(chosen)).c_str(), chosen == &root && argc < 2 ? stdout : stderr);
+  std::fputs(chosen->help(ParentName(chosen)).c_str(),
+             chosen == &root && argc < 2 ? stdout : stderr);
   return argc < 2 ? kExitOk : kExitBadInput;
 }
 

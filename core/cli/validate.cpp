@@ -5,15 +5,11 @@
 #include "core/base/json.hpp"
 #include "core/cli/command.hpp"
 #include "core/cli/installation.hpp"
+#include "core/graph/printer.hpp"
 #include "core/graph/profile.hpp"
 
 namespace kernel_evolve::cli {
 namespace {
-
-bool LooksLikeProfile(const std::string& text) {
-  return text.rfind("kernel_evolve_profile:", 0) == 0 ||
-         text.find("\nkernel_evolve_profile:") != std::string::npos;
-}
 
 int Run(const Arguments& arguments) {
   const std::string format = arguments.Get("--format", "text");
@@ -31,7 +27,7 @@ int Run(const Arguments& arguments) {
     const Result<std::string> text = ReadFile(file->file);
     if (!text) return Fail(text.error());
     std::vector<Diagnostic> diagnostics;
-    if (LooksLikeProfile(*text)) {
+    if (graph::LooksLikeProfile(*text)) {
       diagnostics = graph::LoadProfile(file->file).diagnostics;
     } else {
       diagnostics = graph::LoadGraph(file->file, file->root, catalog).diagnostics;

@@ -1,0 +1,132 @@
+// kernel-evolve doctor: what is here, what is missing, and what to type.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <future>
+#include <memory>
+
+#include "core/base/json.hpp"
+#include "core/base/text.hpp"
+#include "core/cli/command.hpp"
+#include "core/cli/installation.hpp"
+#include "core/worker/python.hpp"
+
+namespace kernel_evolve::cli {
+namespace {
+
+// Prints one finding a line and remembers whether something needed is missing.
+class Findings {
+ public:
+  void Good(const std::string& what, const std::string& detail) { Line("ok", what, detail); }
+  void Missing(const std::string& what, const std::string& remedy) {
+    Line("MISSING", what, remedy);
+    complete_ = false;
+  }
+  // Not needed for the main job.
+  void Absent(const std::string& what, const std::string& detail) { Line("-", what, detail); }
+  bool complete() const { return complete_; }
+
+ private:
+  static void Line(const char* mark, const std::string& what, const std::string& detail) {
+    std::printf("%-8s %-12s %s\n", mark, what.c_str(), detail.c_str());
+    std::fflush(stdout);
+  }
+  bool complete_ = true;
+};
+
+void CheckPlugins(const Arguments& arguments, Findings* findings) {
+  const Result<Registry> registry = OpenRegistry(arguments);
+  if (!registry) return findings->Missing("plugins", registry.error().message);
+  std::vector<std::string> names;
+  for (const TypeInfo& type : registry->types()) {
+    if (type.kind != TypeKind::kNode) names.push_back(type.name);
+  }
+  findings->Good("plugins", std::to_string(registry->types().size()) +
+                                " types; providers and "
+                                "evaluators: " +
+                                Join(names, ", "));
+  Result<GraphFile> file = FindGraph("evolve");
+  if (!file) return findings->Missing("graphs", file.error().message);
+  if (!OpenGraph(*file, *registry))
+    return findings->Missing("graphs", "the default graph is broken");
+  findings->Good("graphs", file->root.string());
+}
+
+// Starts the evaluation worker once: the only proof that PyTorch and Triton load and can be jailed.
+void CheckWorker(const WorkerOptions& options, Findings* findings) {
+  std::promise<Result<WorkerReply>> promise;
+  std::future<Result<WorkerReply>> reply = promise.get_future();
+  Worker worker(options);
+  WorkerCall call;
+  call.module = "kernel_evolve_worker.selfcheck";
+  call.function = "selfcheck";
+  call.request = Json::Obj();
+  call.deadline_s = 120;
+  worker.Call(std::move(call),
+              [&promise](Result<WorkerReply> result) { promise.set_value(std::move(result)); });
+  const Result<WorkerReply> result = reply.get();
+  if (!result) return findings->Missing("worker", result.error().message);
+  findings->Good("ptxas", result->value.Text("ptxas"));
+  findings->Good("worker", "compiled a kernel for sm_90 in " +
+                               FormatSeconds(result->value.Number("compile_s")) + ", child peak " +
+                               std::to_string(result->peak_kb / 1024) + " MiB");
+  const std::string level = result->isolation.Text("level");
+  if (level == "namespaces") {
+    findings->Good("isolation", "namespaces, no network, private /tmp");
+  } else {
+    findings->Absent("isolation", level +
+                                      " only: this machine allows no user namespaces, so "
+                                      "verdicts say a lower isolation level");
+  }
+}
+
+void CheckPython(const Arguments& arguments, Findings* findings) {
+  const Result<WorkerOptions> options = WorkerFor(arguments);
+  if (!options) return findings->Missing("python", options.error().message);
+  const Result<PythonInfo> info = ProbePython(options->python);
+  if (!info) return findings->Missing("python", info.error().message);
+  findings->Good("python", info->python + " at " + options->python.string());
+  for (const auto& [name, version] :
+       {std::pair{"torch", info->torch}, std::pair{"triton", info->triton}}) {
+    if (version.empty()) {
+      findings->Missing(
+          name, "not installed for " + options->python.string() + "; " + PythonInstallHint());
+    } else {
+      findings->Good(name, version);
+    }
+  }
+  if (!info->torch.empty() && !info->triton.empty()) CheckWorker(*options, findings);
+}
+
+void CheckGpu(Findings* findings) {
+  void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver == nullptr) {
+    findings->Absent("gpu", "no CUDA driver: verdicts are modelled by the simulator");
+    return;
+  }
+  ::dlclose(driver);
+  findings->Absent("gpu", "a CUDA driver is here; this version still judges with the simulator");
+}
+
+int Run(const Arguments& arguments) {
+  Findings findings;
+  findings.Good("program",
+                "kernel-evolve " KERNEL_EVOLVE_VERSION " in " + ThisInstallation().prefix.string());
+  CheckPlugins(arguments, &findings);
+  CheckPython(arguments, &findings);
+  CheckGpu(&findings);
+  if (!findings.complete()) return kExitEnvironment;
+  std::printf(
+      "\nEverything that the main job needs is here. Try:\n"
+      "  kernel-evolve evolve %s\n",
+      (ThisInstallation().prefix / "share/kernel_evolve/examples/tasks/diag_matmul.py").c_str());
+  return kExitOk;
+}
+
+const Registration kThis({"doctor", "Says what is here, what is missing and what to type",
+                          WithPluginOptions({{"--python", "FILE",
+                                              "Python with PyTorch and Triton for the worker"}}),
+                          Run});
+
+}  // namespace
+}  // namespace kernel_evolve::cli

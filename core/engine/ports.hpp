@@ -1,0 +1,61 @@
+// The two things the engine needs of the outside, as narrow as it needs them, so that tests can
+// stand in for plugins and for Python.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/plugin/registry.hpp"
+#include "core/worker/worker.hpp"
+
+namespace kernel_evolve {
+
+// Makes instances of plugin types. Thread-safe.
+class InstanceFactory {
+ public:
+  virtual ~InstanceFactory() = default;
+  // Valid as long as the factory; nullptr when there is no such type.
+  virtual const TypeInfo* Find(TypeKind kind, const std::string& name) = 0;
+  virtual Result<std::unique_ptr<Instance>> Create(const TypeInfo& type, const Json& config,
+                                                   std::shared_ptr<HostServices> services) = 0;
+};
+
+// Calls Python functions. Thread-safe; exactly one `done` for each call, on any thread, maybe
+// before Call returns.
+class WorkerPort {
+ public:
+  virtual ~WorkerPort() = default;
+  virtual int64_t Call(WorkerCall call, Worker::Done done, Worker::Progress progress) = 0;
+  virtual void Cancel(int64_t id) = 0;
+};
+
+// The real ones; each borrows what it is given.
+class RegistryFactory : public InstanceFactory {
+ public:
+  explicit RegistryFactory(Registry& registry) : registry_(registry) {}
+  const TypeInfo* Find(TypeKind kind, const std::string& name) override {
+    return registry_.Find(kind, name);
+  }
+  Result<std::unique_ptr<Instance>> Create(const TypeInfo& type, const Json& config,
+                                           std::shared_ptr<HostServices> services) override {
+    return registry_.Create(type, config, std::move(services));
+  }
+
+ private:
+  Registry& registry_;
+};
+
+class ProcessWorker : public WorkerPort {
+ public:
+  explicit ProcessWorker(Worker& worker) : worker_(worker) {}
+  int64_t Call(WorkerCall call, Worker::Done done, Worker::Progress progress) override {
+    return worker_.Call(std::move(call), std::move(done), std::move(progress));
+  }
+  void Cancel(int64_t id) override { worker_.Cancel(id); }
+
+ private:
+  Worker& worker_;
+};
+
+}  // namespace kernel_evolve

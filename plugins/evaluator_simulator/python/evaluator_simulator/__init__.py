@@ -1,0 +1,1 @@
+"""The simulator: judges a recorded kernel without a GPU."""

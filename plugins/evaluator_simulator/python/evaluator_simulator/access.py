@@ -1,0 +1,496 @@
+"""Loads, stores and atomics of one launch, checked lane by lane and counted.
+
+Every access is compared with the extent of its buffer. Addresses that are affine and regular over
+the programs of a chunk become one strided view (a copy at memory speed); everything else is
+gathered and scattered lane by lane. Both ways give the same values, faults and counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from .memory import SECTOR, UNWRITTEN, Buffer, Faults, Sectors
+from .values import Affine, Pointer, Uncovered, dense, dtype_of, uniform_truth
+
+_BYTE_FLOATS = (torch.float8_e4m3fn, torch.float8_e5m2)
+_INT_POISON = {
+    torch.int8: 0x5A,
+    torch.int16: 0x5A5A,
+    torch.int32: 0x5A5A5A5A,
+    torch.int64: 0x5A5A5A5A5A5A5A5A,
+}
+
+
+def poison(dtype: torch.dtype) -> float | int | bool:
+    """What a lane holds whose memory was never asked for."""
+    if dtype.is_floating_point:
+        return float("nan")
+    return _INT_POISON.get(dtype, True)
+
+
+@dataclass
+class Window:
+    """The elements that one access names, as a strided view: [*box, *tile] of the flat buffer."""
+
+    sizes: list[int]
+    strides: list[int]
+    offset: int
+    programs: int  # 1 where all programs name the same elements
+    tile: tuple[int, ...]
+
+    def of(self, flat: torch.Tensor) -> torch.Tensor:
+        return torch.as_strided(flat, self.sizes, self.strides, self.offset)
+
+    def read(self, flat: torch.Tensor) -> torch.Tensor:
+        return self.of(flat).reshape([self.programs, *self.tile])
+
+    def spread(self, value: torch.Tensor, programs: int) -> torch.Tensor:
+        """A value [P|1, *tile] in the form of the view."""
+        box = self.sizes[: len(self.sizes) - len(self.tile)]
+        if self.programs > 1:
+            return value.expand([programs, *self.tile]).reshape([*box, *self.tile])
+        return value.expand([1, *self.tile])
+
+    def disjoint(self) -> bool:
+        """Whether no element is named twice."""
+        reach = 0
+        for stride, size in sorted(zip(self.strides, self.sizes)):
+            if size == 1:
+                continue
+            if stride <= reach:
+                return False
+            reach += stride * (size - 1)
+        return True
+
+
+@dataclass
+class Traffic:
+    """Counts of one launch."""
+
+    reads: dict[str, Sectors] = field(default_factory=dict)
+    writes: dict[str, Sectors] = field(default_factory=dict)
+    bytes_asked: int = 0
+
+    def read_bytes(self) -> int:
+        return sum(sectors.touched() for sectors in self.reads.values())
+
+    def written_bytes(self) -> int:
+        return sum(sectors.touched() for sectors in self.writes.values())
+
+
+class LaunchMemory:
+    """What the kernel of one launch sees of memory. Not thread-safe.
+
+    written, shared: names of buffers that the launch may write, and may both read and write.
+    first_tag: tags first_tag + linear program id mark who wrote an element.
+    """
+
+    def __init__(self, kernel: str, step: int, faults: Faults, written: set[str],
+                 shared: set[str], first_tag: int) -> None:
+        self.kernel = kernel
+        self.step = step
+        self.faults = faults
+        self.written = written
+        self.shared = shared
+        self.first_tag = first_tag
+        self.traffic = Traffic()
+        self.readers: dict[str, torch.Tensor] = {}
+        self.box: tuple[int, int, int] = (1, 1, 1)  # programs of the chunk: z, y, x
+        self.tags = torch.zeros(1, dtype=torch.int32)
+        self.pids = torch.zeros(1, 3, dtype=torch.int64)
+        self.active: torch.Tensor | None = None
+
+    def enter_chunk(self, box: tuple[int, int, int], pids: torch.Tensor,
+                    linear: torch.Tensor) -> None:
+        """Starts on the programs `pids` [P, 3] (x, y, z), a box of the grid in x-fastest order."""
+        self.box = box
+        self.pids = pids
+        self.tags = (linear + self.first_tag).to(torch.int32)
+        self.active = None
+
+    @property
+    def programs(self) -> int:
+        return self.pids.shape[0]
+
+    # -- shape of an access -------------------------------------------------------------------
+
+    def _mask(self, mask: torch.Tensor | None, rank: int) -> torch.Tensor | None:
+        if self.active is None:
+            return mask
+        active = self.active.reshape([-1] + [1] * rank)
+        if mask is None or uniform_truth(mask):
+            return active
+        return mask & active
+
+    def _window(self, offset: Any) -> Window | None:
+        """The access as a strided view, or None where the addresses are irregular."""
+        if not isinstance(offset, Affine) or not offset.fits() or min(offset.strides, default=0) < 0:
+            return None
+        base, tile, strides = offset.base, offset.shape, list(offset.strides)
+        if base.numel() == 1:
+            return Window([1, *tile], [0, *strides], int(base[0]), 1, tile)
+        grid = base.reshape(self.box)
+        start = int(grid[0, 0, 0])
+        steps = [
+            int(grid[tuple(1 if i == axis else 0 for i in range(3))]) - start if size > 1 else 0
+            for axis, size in enumerate(self.box)
+        ]
+        if min(steps) < 0:
+            return None
+        fit = start + sum(
+            step * torch.arange(size).reshape([-1 if i == axis else 1 for i in range(3)])
+            for axis, (step, size) in enumerate(zip(steps, self.box))
+        )
+        if not torch.equal(fit.expand(self.box), grid):
+            return None
+        return Window([*self.box, *tile], [*steps, *strides], start, self.programs, tile)
+
+    def _where(self, lanes: torch.Tensor, offsets: torch.Tensor) -> dict[str, Any]:
+        """Program and offset of the first lane set in `lanes` [P|1, ...]."""
+        first = int(lanes.reshape(-1).to(torch.uint8).argmax())
+        program = first // max(1, lanes[0].numel())
+        return {"program": [int(x) for x in self.pids[program]],
+                "offset": int(offsets.expand(lanes.shape).reshape(-1)[first])}
+
+    def _fault(self, kind: str, pointer: Pointer, line: int | None, lanes: torch.Tensor,
+               offsets: torch.Tensor, extent: int) -> None:
+        times = self.programs if lanes.shape[0] == 1 else 1
+        self.faults.add(kind, count=int(lanes.sum()) * times, extent=extent,
+                        buffer=pointer.buffer.name if pointer.buffer else "null",
+                        param=pointer.param, kernel=self.kernel, line=line, step=self.step,
+                        **self._where(lanes, offsets))
+
+    def report_hint(self, line: int | None, lanes: torch.Tensor, values: torch.Tensor) -> None:
+        """A promise to the compiler that these lanes break; their values stand in for offsets."""
+        times = self.programs if lanes.shape[0] == 1 else 1
+        self.faults.add("false_hint", count=int(lanes.sum()) * times, extent=0, buffer="",
+                        kernel=self.kernel, line=line, step=self.step, **self._where(lanes, values))
+
+    # -- load ---------------------------------------------------------------------------------
+
+    def load(self, pointer: Pointer, mask: torch.Tensor | None, other: torch.Tensor | None,
+             line: int | None) -> torch.Tensor:
+        """The values [P|1, *tile]; masked lanes hold `other`, or poison where there is none."""
+        dtype = dtype_of(pointer.element)
+        if dtype in _BYTE_FLOATS:  # PyTorch indexes no float8
+            raw = self.load(replace(pointer, element="i8"), mask,
+                            None if other is None else other.contiguous().view(torch.int8), line)
+            return raw.contiguous().view(dtype)
+        offset = pointer.offset
+        shape = offset.shape if isinstance(offset, Affine) else tuple(offset.shape[1:])
+        mask = self._mask(mask, len(shape))
+        truth = uniform_truth(mask)
+        fill = other if other is not None else torch.tensor(poison(dtype), dtype=dtype)
+        if truth is False:
+            return fill.expand([1, *shape]) if other is None else other
+        buffer = pointer.buffer
+        if buffer is None:
+            raise Uncovered("a load through a null pointer")
+        flat = buffer.typed(dtype)
+        window = self._window(offset)
+        if window is not None and 0 <= offset.bounds()[0] and offset.bounds()[1] < flat.numel():
+            value = window.read(flat)
+            if buffer.name in self.written:
+                value = value.clone()
+            self._check_read(pointer, mask if truth is None else None, window, None, line)
+            self._count(self.traffic.reads, buffer, offset, mask if truth is None else None, dtype)
+            return value if truth else torch.where(mask, value, fill)
+        offsets = dense(offset).to(torch.int64)
+        offsets, valid = self._valid(pointer, "out_of_bounds_load", offsets,
+                                     None if truth else mask, flat.numel(), line)
+        safe = offsets if valid is None else torch.where(valid, offsets, 0)
+        if flat.numel() == 0:
+            return fill.expand([offsets.shape[0], *shape])
+        value = flat[safe]
+        if valid is not None:
+            # A lane out of bounds holds poison, not `other`.
+            if other is not None and not truth:
+                fill = torch.where(mask, torch.tensor(poison(dtype), dtype=dtype), fill)
+            elif other is not None:
+                fill = torch.tensor(poison(dtype), dtype=dtype)
+            value = torch.where(valid, value, fill)
+        self._check_read(pointer, valid, None, safe, line)
+        times = self.programs if safe.shape[0] == 1 else 1
+        self._count_lanes(self.traffic.reads, buffer, safe, valid, dtype, times)
+        return value
+
+    def _valid(self, pointer: Pointer, kind: str, offsets: torch.Tensor,
+               mask: torch.Tensor | None, extent: int,
+               line: int | None) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """(offsets, lanes that may be accessed or None for all), after reporting the others."""
+        if mask is not None:
+            shape = torch.broadcast_shapes(offsets.shape, mask.shape)
+            offsets, mask = offsets.expand(shape), mask.expand(shape)
+        low, high = (int(x) for x in torch.aminmax(offsets)) if offsets.numel() else (0, -1)
+        if 0 <= low and high < extent:
+            return offsets, mask
+        inside = (offsets >= 0) & (offsets < extent)
+        bad = ~inside if mask is None else ~inside & mask
+        if bool(bad.any()):
+            self._fault(kind, pointer, line, bad, offsets, extent)
+        return offsets, inside if mask is None else inside & mask
+
+    def _check_read(self, pointer: Pointer, valid: torch.Tensor | None, window: Window | None,
+                    offsets: torch.Tensor | None, line: int | None) -> None:
+        """Reports reads of unwritten memory and of what another program of this launch wrote."""
+        buffer = pointer.buffer
+        if buffer.shadow is None or dtype_of(pointer.element).itemsize != buffer.itemsize:
+            return
+        shared = buffer.name in self.shared
+        if not buffer.holes and not shared:
+            return
+        if offsets is None:
+            offsets = dense(pointer.offset).to(torch.int64)
+        seen = window.read(buffer.shadow) if window is not None else buffer.shadow[offsets]
+        if buffer.holes:
+            unwritten = seen == UNWRITTEN
+            if valid is not None:
+                unwritten = unwritten & valid
+            if bool(unwritten.any()):
+                self._fault("uninitialised", pointer, line, unwritten, offsets, buffer.elements)
+        if not shared:
+            return
+        tags = self.tags.reshape([-1] + [1] * (offsets.dim() - 1))
+        foreign = (seen >= self.first_tag) & (seen != tags)
+        if valid is not None:
+            foreign = foreign & valid
+        if bool(foreign.any()):
+            self._fault("race", pointer, line, foreign, offsets, buffer.elements)
+        readers = self.readers.get(buffer.name)
+        if readers is None:
+            readers = torch.full((buffer.elements,), -1, dtype=torch.int32)
+            self.readers[buffer.name] = readers
+        shape = torch.broadcast_shapes(offsets.shape, tags.shape)
+        offsets, tags = offsets.expand(shape), tags.expand(shape)
+        if valid is not None:
+            valid = valid.expand(shape)
+            offsets, tags = offsets[valid], tags[valid]
+        earlier = readers[offsets]
+        several = (earlier != -1) & (earlier != tags)
+        readers[offsets] = torch.where(several, -2, tags)
+        clash = (readers[offsets] != tags) & ~several
+        readers[offsets[clash]] = -2
+
+    # -- store --------------------------------------------------------------------------------
+
+    def store(self, pointer: Pointer, value: torch.Tensor, mask: torch.Tensor | None,
+              line: int | None) -> None:
+        """Writes value [P|1, *tile] where the mask holds."""
+        dtype = dtype_of(pointer.element)
+        if dtype in _BYTE_FLOATS and value.dtype == dtype:
+            pointer, dtype = replace(pointer, element="i8"), torch.int8
+            value = value.contiguous().view(torch.int8)
+        buffer, offset = pointer.buffer, pointer.offset
+        rank = len(offset.shape) if isinstance(offset, Affine) else offset.dim() - 1
+        mask = self._mask(mask, rank)
+        truth = uniform_truth(mask)
+        if truth is False:
+            return
+        if buffer is None:
+            raise Uncovered("a store through a null pointer")
+        if buffer.name not in self.written:
+            raise Uncovered(f"a store to the buffer {buffer.name} through a pointer of unknown origin")
+        if value.dtype != dtype:
+            raise Uncovered(f"a store of {value.dtype} through a pointer to {pointer.element}")
+        flat = buffer.typed(dtype)
+        if truth is None and isinstance(offset, Affine) and mask.shape[0] == 1:
+            part = _box_of(mask.expand([1, *offset.shape]))
+            if part is not None:
+                offset = _narrowed(offset, part)
+                value = value.expand([value.shape[0], *pointer.offset.shape])
+                for d, (start, size) in enumerate(part):
+                    value = value.narrow(d + 1, start, size)
+                truth, mask, pointer = True, None, pointer.moved(offset)
+        window = self._window(offset) if truth else None
+        if (window is not None and window.disjoint() and buffer.name not in self.shared
+                and (window.programs > 1 or self.programs == 1)
+                and 0 <= offset.bounds()[0] and offset.bounds()[1] < flat.numel()):
+            self._store_window(pointer, window, value, line, dtype)
+            self._count(self.traffic.writes, buffer, offset, None, dtype)
+            return
+        shape = [self.programs, *(offset.shape if isinstance(offset, Affine) else offset.shape[1:])]
+        offsets = dense(offset).to(torch.int64).expand(shape)
+        offsets, valid = self._valid(pointer, "out_of_bounds_store", offsets,
+                                     None if truth else mask.expand(shape), flat.numel(), line)
+        value = value.expand(shape)
+        tags = self.tags.reshape([-1] + [1] * (len(shape) - 1)).expand(shape)
+        if valid is None:
+            offsets, value, tags = offsets.reshape(-1), value.reshape(-1), tags.reshape(-1)
+        else:
+            offsets, value, tags = offsets[valid], value[valid], tags[valid]
+        self._scatter(pointer, flat, offsets, value, tags, line)
+        self._count_lanes(self.traffic.writes, buffer, offsets, None, dtype)
+
+    def _store_window(self, pointer: Pointer, window: Window, value: torch.Tensor,
+                      line: int | None, dtype: torch.dtype) -> None:
+        """A store whose lanes name different elements; other chunks may have named them before."""
+        buffer = pointer.buffer
+        target = window.of(buffer.typed(dtype))
+        value = window.spread(value, self.programs)
+        if buffer.shadow is not None and dtype.itemsize == buffer.itemsize:
+            seen = window.of(buffer.shadow)
+            tags = window.spread(self.tags.reshape([-1] + [1] * len(window.tile)), self.programs)
+            if int(seen.max()) >= self.first_tag:
+                foreign = (seen >= self.first_tag) & (seen != tags) & _differ(target, value)
+                if bool(foreign.any()):
+                    lanes = foreign.reshape([self.programs, *window.tile])
+                    self._fault("race", pointer, line, lanes, dense(pointer.offset),
+                                buffer.elements)
+            seen.copy_(tags.expand(seen.shape))
+        target.copy_(value)
+
+    def _scatter(self, pointer: Pointer, flat: torch.Tensor, offsets: torch.Tensor,
+                 value: torch.Tensor, tags: torch.Tensor, line: int | None) -> None:
+        buffer = pointer.buffer
+        if offsets.numel() == 0:
+            return
+        if buffer.shadow is None or flat.dtype.itemsize != buffer.itemsize:
+            flat[offsets] = value
+            return
+        seen, old = buffer.shadow[offsets], flat[offsets]
+        race = (seen >= self.first_tag) & (seen != tags)
+        readers = self.readers.get(buffer.name)
+        if readers is not None:
+            reader = readers[offsets]
+            race |= (reader != -1) & (reader != tags)
+        race &= _differ(old, value)
+        flat[offsets] = value
+        buffer.shadow[offsets] = tags
+        race |= (buffer.shadow[offsets] != tags) & _differ(flat[offsets], value)
+        if bool(race.any()):
+            first = int(race.to(torch.uint8).argmax())
+            program = int(tags[first]) - int(self.tags[0])
+            self.faults.add(
+                "race", count=int(race.sum()), extent=buffer.elements, buffer=buffer.name,
+                param=pointer.param, kernel=self.kernel, line=line, step=self.step,
+                program=[int(x) for x in self.pids[min(max(program, 0), self.programs - 1)]]
+                if 0 <= program < self.programs else None,
+                offset=int(offsets[first]))
+
+    # -- atomics ------------------------------------------------------------------------------
+
+    def gather_for_atomic(self, pointer: Pointer, mask: torch.Tensor | None,
+                          line: int | None) -> tuple[torch.Tensor, torch.Tensor | None, list[int]]:
+        """(offsets, lanes that take part or None for all, shape [P, *tile]) of an atomic."""
+        dtype = dtype_of(pointer.element)
+        offset = pointer.offset
+        shape = [self.programs, *(offset.shape if isinstance(offset, Affine) else offset.shape[1:])]
+        mask = self._mask(mask, len(shape) - 1)
+        truth = uniform_truth(mask)
+        offsets = dense(offset).to(torch.int64).expand(shape)
+        if truth is False:
+            return offsets, torch.zeros(shape, dtype=torch.bool), shape
+        buffer = pointer.buffer
+        if buffer is None:
+            raise Uncovered("an atomic through a null pointer")
+        if buffer.name not in self.written:
+            raise Uncovered(f"an atomic on the buffer {buffer.name} through a pointer of unknown "
+                            "origin")
+        extent = buffer.size // dtype.itemsize
+        offsets, valid = self._valid(pointer, "out_of_bounds_store", offsets,
+                                     None if truth else mask.expand(shape), extent, line)
+        taken = offsets if valid is None else offsets[valid]
+        if buffer.shadow is not None and dtype.itemsize == buffer.itemsize:
+            holes = buffer.shadow[taken] == UNWRITTEN
+            if bool(holes.any()):
+                self._fault("uninitialised", pointer, line, holes.reshape(1, -1),
+                            taken.reshape(1, -1), buffer.elements)
+            buffer.shadow[taken] = 0
+        self._count_lanes(self.traffic.reads, buffer, taken, None, dtype)
+        self._count_lanes(self.traffic.writes, buffer, taken, None, dtype)
+        return offsets, valid, shape
+
+    # -- counting -----------------------------------------------------------------------------
+
+    def _sectors(self, side: dict[str, Sectors], buffer: Buffer) -> Sectors:
+        if buffer.name not in side:
+            side[buffer.name] = Sectors(buffer.size)
+        return side[buffer.name]
+
+    def _count_lanes(self, side: dict[str, Sectors], buffer: Buffer, offsets: torch.Tensor,
+                     valid: torch.Tensor | None, dtype: torch.dtype, times: int = 1) -> None:
+        size = dtype.itemsize
+        if valid is not None:
+            offsets = offsets[valid]
+        self.traffic.bytes_asked += offsets.numel() * size * times
+        if offsets.numel():
+            self._sectors(side, buffer).lanes(offsets * size)
+
+    def _count(self, side: dict[str, Sectors], buffer: Buffer, offset: Affine,
+               mask: torch.Tensor | None, dtype: torch.dtype) -> None:
+        """Counts an affine access inside the buffer, by runs of neighbouring elements."""
+        size = dtype.itemsize
+        axes = sorted((s, d) for d, s in enumerate(offset.strides)
+                      if 0 < s and offset.shape[d] > 1)
+        run, merged = 1, []
+        for stride, axis in axes:
+            if stride * size > max(run * size, SECTOR - size + 1) or (mask is not None and merged):
+                break
+            run += stride * (offset.shape[axis] - 1)
+            merged.append(axis)
+        rest = tuple(d for d in range(len(offset.shape)) if d not in merged)
+        rows = Affine(offset.base, tuple(offset.strides[d] for d in rest),
+                      tuple(offset.shape[d] for d in rest), torch.int64).dense()
+        lanes = 1
+        for n in offset.shape:
+            lanes *= n
+        if mask is None:
+            self.traffic.bytes_asked += lanes * size * self.programs
+            self._sectors(side, buffer).rows(rows * size, run * size)
+            return
+        mask = mask.expand([mask.shape[0], *offset.shape])
+        times = self.programs // mask.shape[0]
+        self.traffic.bytes_asked += int(mask.sum()) * size * times
+        if not merged:
+            shape = torch.broadcast_shapes(mask.shape, rows.shape)
+            self._sectors(side, buffer).lanes(rows.expand(shape)[mask.expand(shape)] * size)
+            return
+        axis = merged[0]
+        along = mask.movedim(axis + 1, -1)
+        count = along.sum(-1)
+        marks = along.to(torch.uint8)
+        first = marks.argmax(-1)
+        last = along.shape[-1] - 1 - marks.flip(-1).argmax(-1)
+        held = count > 0
+        if not torch.equal(count[held], (last - first + 1)[held]):
+            offsets = offset.dense().to(torch.int64)
+            shape = torch.broadcast_shapes(mask.shape, offsets.shape)
+            self._sectors(side, buffer).lanes(offsets.expand(shape)[mask.expand(shape)] * size)
+            return
+        stride = offset.strides[axis]
+        starts = rows + first * stride
+        lengths = ((last - first) * stride + 1).expand(starts.shape)
+        held = held.expand(starts.shape)
+        self._sectors(side, buffer).rows(starts[held] * size, lengths[held] * size)
+
+
+def _differ(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Lanes whose values differ; NaN equals NaN."""
+    different = a != b
+    if a.dtype.is_floating_point:
+        different &= ~(a.isnan() & b.isnan())
+    return different
+
+
+def _box_of(mask: torch.Tensor) -> list[tuple[int, int]] | None:
+    """(start, size) per dimension where mask [1, *tile] is exactly a box of lanes, else None."""
+    lanes = mask[0]
+    if lanes.dim() == 0:
+        return None
+    part, count = [], 1
+    for d in range(lanes.dim()):
+        held = lanes.movedim(d, 0).reshape(lanes.shape[d], -1).any(1).nonzero()
+        if held.numel() == 0:
+            return None
+        start, end = int(held[0]), int(held[-1]) + 1
+        part.append((start, end - start))
+        count *= end - start
+    return part if int(lanes.sum()) == count else None
+
+
+def _narrowed(offset: Affine, part: list[tuple[int, int]]) -> Affine:
+    moved = offset.base + sum(s * start for s, (start, _) in zip(offset.strides, part))
+    return Affine(moved, offset.strides, tuple(size for _, size in part), torch.int64)

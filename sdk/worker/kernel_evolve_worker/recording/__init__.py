@@ -1,0 +1,1 @@
+"""Records what a candidate asks the device to do, without a device."""

@@ -1,0 +1,240 @@
+"""Records a candidate: from its source to a tape, or to the reason why there is none.
+
+`record` is the worker function. It runs in a process of its own that serves one candidate, because
+the candidate's Python runs here. See TAPE.md for what it leaves behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+from torch.utils._pytree import tree_leaves
+
+from kernel_evolve_worker.context import Context
+from kernel_evolve_worker.errors import WorkerError
+from kernel_evolve_worker.recording import policy, transfer
+from kernel_evolve_worker.recording.driver import RecordingDriver, recording_driver
+from kernel_evolve_worker.recording.facade import Facade, Placement, Uncovered, cuda_facade
+from kernel_evolve_worker.recording.failures import describe, failure
+from kernel_evolve_worker.recording.recorder import Recorder, forward_outputs_to_tensors
+from kernel_evolve_worker.recording.tape import Tape
+from kernel_evolve_worker.task import construct, init_arguments, load_task, make_inputs, set_seed
+
+TARGET = "sm_90"
+# Any seed would do: no value computed here reaches the tape except constants of __init__.
+_SEED = 20240521
+
+
+def versions() -> dict[str, str]:
+    return {"torch": torch.__version__, "triton": triton.__version__,
+            "python": platform.python_version()}
+
+
+def record(request: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Records `request` {"task", "candidate": {"code"}, "tape_dir"?}.
+
+    Returns {"ok": true, "tape": {"path", "launches", "kernels"}, "versions", "target", "seconds"},
+    or {"ok": false, "stage", "code", "reason", "line", "feedback", ...} for a failure of the
+    candidate. The tape is written into tape_dir (context.scratch/tapes by default). Raises
+    WorkerError (validation) for mistakes of the task or the request.
+    """
+    started = time.monotonic()
+    code = (request.get("candidate") or {}).get("code")
+    task = request.get("task") or {}
+    if not isinstance(code, str) or not isinstance(task.get("source"), str):
+        raise WorkerError("validation", "a request to record needs task.source and candidate.code")
+    result = _record(request, task, code, context)
+    result.update(versions=versions(), target=TARGET,
+                  seconds={"record": round(time.monotonic() - started, 3)})
+    return result
+
+
+def _record(request: dict[str, Any], task: dict[str, Any], code: str,
+            context: Context) -> dict[str, Any]:
+    refusal = policy.check(code)
+    if refusal is not None:
+        return failure(refusal.stage, refusal.code, refusal.reason, refusal.line)
+    loaded = load_task(task["source"], task.get("path") or f"{task.get('name', 'task')}.py")
+    reference = construct(loaded, _SEED)
+    args, kwargs = init_arguments(loaded)
+    inputs = make_inputs(loaded, _SEED)
+    digest = hashlib.sha256(code.encode("utf-8", "replace")).hexdigest()[:16]
+    folder = Path(tempfile.mkdtemp(prefix=f"candidate-{digest}-", dir=context.scratch))
+    try:
+        with _cache_in(folder / "cache"):
+            session = _Session(code, folder / "candidate.py", digest)
+            found = session.run(reference, args, kwargs, inputs)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if isinstance(found, dict):
+        return found
+    found.versions, found.target = versions(), TARGET
+    # Under a name of its own: another candidate with the same text may have other inputs.
+    target = Path(request.get("tape_dir") or context.scratch / "tapes")
+    path = found.save(target / f"{digest}-{folder.name[-8:]}.json")
+    return {"ok": True, "feedback": [],
+            "tape": {"path": str(path), "launches": len(found.launches),
+                     "kernels": [k["name"] for k in found.kernels.values()]}}
+
+
+@contextlib.contextmanager
+def _cache_in(folder: Path) -> Iterator[None]:
+    """A compiler cache of this candidate alone: nothing from others, nothing for others."""
+    before = os.environ.get("TRITON_CACHE_DIR")
+    os.environ["TRITON_CACHE_DIR"] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop("TRITON_CACHE_DIR", None)
+        else:
+            os.environ["TRITON_CACHE_DIR"] = before
+
+
+class _Session:
+    """One candidate on its way from text to tape."""
+
+    def __init__(self, code: str, file: Path, digest: str) -> None:
+        self.file = file
+        self.module_name = f"kernel_evolve_candidate_{digest}"
+        self.placement = Placement()
+        self.facade = Facade(self.placement)
+        self.driver = RecordingDriver(self._launched)
+        self.recorder: Recorder | None = None
+        file.write_text(code, encoding="utf-8")
+
+    def _launched(self, *args: Any) -> None:
+        if self.recorder is None:
+            raise RuntimeError("kernels may only be launched in forward, not in __init__ or while "
+                               "the file is imported")
+        self.recorder.launch(*args)
+
+    def run(self, reference: torch.nn.Module, args: list[Any], kwargs: dict[str, Any],
+            inputs: list[Any]) -> Tape | dict[str, Any]:
+        """The tape, or the record of a failure."""
+        with _Stderr() as printed, cuda_facade(), recording_driver(self.driver):
+            where = "while the file is imported"
+            try:
+                with self.facade:
+                    module = self._load()
+                    where = "in ModelNew.__init__"
+                    set_seed(_SEED)
+                    model = module.ModelNew(*args, **kwargs)
+                if not isinstance(model, torch.nn.Module):
+                    return failure("integrity", "no_module",
+                                   "ModelNew is not a torch.nn.Module: derive it from one.")
+                where = "when the weights are copied"
+                state = self._state(reference, model)
+                where = "in forward"
+                return self._tape(model, inputs, state)
+            except WorkerError:
+                raise
+            except (KeyboardInterrupt, GeneratorExit):
+                raise
+            except BaseException as error:  # noqa: BLE001 - the candidate's, SystemExit included
+                return describe(error, str(self.file), where, self.driver.last, printed.text())
+            finally:
+                sys.modules.pop(self.module_name, None)
+
+    def _load(self) -> Any:
+        spec = importlib.util.spec_from_file_location(self.module_name, self.file)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[self.module_name] = module
+        spec.loader.exec_module(module)
+        return module
+
+    def _state(self, reference: torch.nn.Module,
+               model: torch.nn.Module) -> list[tuple[str, str, torch.Tensor]]:
+        """Copies the weights; (reference's name, candidate's name, tensor) of each."""
+        theirs = _tensors(reference)
+        ours = _tensors(model)
+        pairs = transfer.match(theirs, ours)
+        transfer.copy(pairs, theirs, ours)
+        for tensor in [*model.parameters(), *model.buffers()]:
+            self.placement.to_device(tensor)  # as ModelNew(...).cuda() does
+        model.train(reference.training)
+        return [(name, own, ours[own]) for name, own in pairs.items()]
+
+    def _tape(self, model: torch.nn.Module, inputs: list[Any],
+              state: list[tuple[str, str, torch.Tensor]]) -> Tape | dict[str, Any]:
+        """Calls forward three times: to warm up, for the tape, and to compare with it."""
+        earlier: set[int] = set()
+        recorders: list[Recorder] = []
+        for _ in range(3):
+            recorder = Recorder(self.placement, earlier, str(self.file))
+            self._forward(recorder, model, inputs, state)
+            earlier = earlier | recorder.made
+            recorders.append(recorder)
+        _, first, second = (_essence(recorder.tape) for recorder in recorders)
+        if first != second:
+            return failure("integrity", "not_repeatable",
+                           "two calls of forward with the same shapes do different things: make "
+                           "forward independent of earlier calls.")
+        tape = recorders[1].tape
+        tape.host = {"file": "candidate.py", "host_copies": len(self.placement.copies),
+                     "training": model.training}
+        return tape
+
+    def _forward(self, recorder: Recorder, model: torch.nn.Module, inputs: list[Any],
+                 state: list[tuple[str, str, torch.Tensor]]) -> None:
+        recorder.bind(tree_leaves(inputs), state)
+        self.recorder, self.driver.pause = recorder, recorder.pause
+        self.facade.recording = True
+        try:
+            with torch.no_grad(), self.facade, recorder:
+                outputs = model(*inputs)
+            recorder.finish(forward_outputs_to_tensors(outputs))
+        finally:
+            self.facade.recording = False
+            self.recorder = None
+        if recorder.uncovered:  # the candidate caught the refusal
+            raise Uncovered(recorder.uncovered)
+
+
+def _tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    return {name: value.detach() for name, value in module.state_dict().items()
+            if isinstance(value, torch.Tensor)}
+
+
+def _essence(tape: Tape) -> str:
+    """What two recordings of one candidate must agree in."""
+    blobs = {name: hashlib.sha256(content).hexdigest() for name, content in tape.blobs.items()}
+    return json.dumps([tape.to_json(), blobs], sort_keys=True)
+
+
+class _Stderr:
+    """Keeps what C++ code writes to the process's stderr, and passes it on at the end."""
+
+    def __enter__(self) -> _Stderr:
+        self._file = tempfile.TemporaryFile()
+        sys.stderr.flush()
+        self._saved = os.dup(2)
+        os.dup2(self._file.fileno(), 2)
+        return self
+
+    def text(self) -> str:
+        sys.stderr.flush()
+        self._file.seek(0)
+        return self._file.read().decode("utf-8", "replace")
+
+    def __exit__(self, *_: Any) -> None:
+        text = self.text()
+        os.dup2(self._saved, 2)
+        os.close(self._saved)
+        self._file.close()
+        if text:
+            os.write(2, text[-4000:].encode("utf-8", "replace"))

@@ -1,0 +1,1 @@
+"""A Python part that travels with the plugin."""

@@ -1,0 +1,174 @@
+"""What a candidate is told when it can't be recorded: the stage, the reason, its own line."""
+
+from __future__ import annotations
+
+import unittest
+from typing import Any
+
+from support import CALL, SCALE, candidate, line_of, recorded, task
+
+
+class Failures(unittest.TestCase):
+    def fails(self, code: str, stage: str, kind: str, sentence: str, at: str | None = None,
+              task_text: str | None = None) -> dict[str, Any]:
+        result = recorded(code, task_text)
+        self.assertFalse(result["ok"])
+        self.assertEqual((result["stage"], result["code"]), (stage, kind), result["reason"])
+        self.assertIn(sentence, result["reason"])
+        self.assertNotIn("\n", result["reason"])
+        self.assertNotIn("Traceback", result["reason"])
+        self.assertEqual(result["line"], line_of(code, at) if at else None, result["reason"])
+        self.assertEqual(result["left"], [])
+        return result
+
+    # -- the compiler -------------------------------------------------------------------------
+
+    def test_an_unknown_name_in_a_kernel(self) -> None:
+        code = candidate(kernel=SCALE.replace("* 2", "* factor"))
+        self.fails(code, "compile", "compile_error", "NameError: factor is not defined", "* factor")
+
+    def test_an_error_in_a_helper(self) -> None:
+        kernel = """
+@triton.jit
+def helper(x):
+    y = x + 1
+    return tl.unknown(y)
+""" + SCALE.replace("* 2", "* helper(2)")
+        self.fails(candidate(kernel=kernel), "compile", "compile_error", "unknown", "tl.unknown")
+
+    def test_shapes_that_do_not_fit(self) -> None:
+        code = candidate(kernel=SCALE.replace("* 2", "* tl.arange(0, 32)"))
+        self.fails(code, "compile", "compile_error", "", "tl.arange(0, 32)")
+
+    def test_a_range_that_is_no_power_of_two(self) -> None:
+        code = candidate(CALL.replace("BLOCK=64", "BLOCK=60"))
+        self.fails(code, "compile", "compile_error", "power of 2", "tl.arange(0, BLOCK)")
+
+    def test_more_shared_memory_than_there_is(self) -> None:
+        kernel = """
+@triton.jit
+def scale(a, out, count, BLOCK: tl.constexpr):
+    m = tl.arange(0, BLOCK)
+    x = a + m[:, None] * count + m[None, :]
+    y = a + m[:, None] * count + m[None, :]
+    total = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for _ in range(count):
+        total = tl.dot(tl.load(x), tl.load(y), total)
+        x += BLOCK
+        y += BLOCK * count
+    tl.store(out + m[:, None] * BLOCK + m[None, :], total)
+"""
+        forward = CALL.replace("BLOCK=64", "BLOCK=128, num_stages=6")
+        self.fails(candidate(forward, kernel), "compile", "out_of_resources",
+                   "of shared memory, the GPU has 232448: use smaller blocks or fewer stages",
+                   "def scale")
+
+    def test_an_unknown_argument_of_a_launch(self) -> None:
+        code = candidate(CALL.replace("BLOCK=64", "BLOCK=64, num_wraps=4"))
+        self.fails(code, "compile", "compile_error", "num_wraps", "num_wraps")
+
+    def test_a_missing_argument_of_a_launch(self) -> None:
+        code = candidate(CALL.replace(", BLOCK=64", ""))
+        self.fails(code, "compile", "compile_error", "BLOCK", "scale[(")
+
+    # -- Python -------------------------------------------------------------------------------
+
+    def test_an_exception_in_forward(self) -> None:
+        self.fails(candidate("y = args[0]\nreturn y.shape[3]"), "integrity", "candidate_error",
+                   "IndexError in forward", "y.shape[3]")
+
+    def test_an_exception_in_init(self) -> None:
+        self.fails(candidate(init="self.a = 1 // 0"), "integrity", "candidate_error",
+                   "ZeroDivisionError in ModelNew.__init__", "1 // 0")
+
+    def test_an_exception_while_the_file_is_imported(self) -> None:
+        self.fails(candidate(kernel=SCALE + "\nundefined_name\n"), "integrity", "candidate_error",
+                   "NameError while the file is imported", "undefined_name")
+
+    def test_wrong_shapes_for_an_operator(self) -> None:
+        self.fails(candidate("return args[0] @ torch.zeros(7, 7, device='cuda')"), "integrity",
+                   "candidate_error", "RuntimeError in forward", "args[0] @")
+
+    def test_an_exit(self) -> None:
+        self.fails(candidate("raise SystemExit(0)"), "integrity", "candidate_error",
+                   "SystemExit in forward", "raise SystemExit")
+
+    def test_a_module_that_is_none(self) -> None:
+        code = candidate().replace("ModelNew(nn.Module)", "ModelNew").replace(
+            "super().__init__()", "pass")
+        self.fails(code, "integrity", "no_module", "derive it from one")
+
+    def test_a_tensor_in_host_memory(self) -> None:
+        forward = CALL.replace("torch.empty_like(x)", "torch.empty(100)")
+        self.fails(candidate(forward), "integrity", "candidate_error",
+                   "out cannot be accessed from Triton (cpu tensor?)", "scale[(")
+
+    def test_tensors_on_two_devices(self) -> None:
+        self.fails(candidate("return args[0] + torch.arange(100)"), "integrity", "candidate_error",
+                   "Expected all tensors to be on the same device", "torch.arange")
+
+    # -- what a recording can't hold ----------------------------------------------------------
+
+    def test_decisions_on_data(self) -> None:
+        for forward, what in {
+            "return args[0] * args[0].sum().item()": "aten._local_scalar_dense",
+            "return args[0] if args[0].sum() > 0 else -args[0]": "aten.",
+            "return args[0].nonzero()": "aten.nonzero",
+            "return args[0][args[0] > 0]": "aten.index.Tensor with a mask",
+            "return torch.tensor(args[0].tolist(), device='cuda')": "torch.Tensor.tolist",
+            "return args[0].cpu().cuda()": "torch.Tensor.cpu",
+            "return torch.randn(100, device='cuda')": "aten.randn",
+            "return torch.nn.functional.dropout(args[0], 0.5)": "random numbers inside forward",
+        }.items():
+            with self.subTest(forward=forward):
+                self.fails(candidate(forward), "correctness", "uncovered",
+                           f"uncovered: {what}" if what.startswith(("aten", "torch")) else what,
+                           "return")
+
+    def test_a_refusal_that_the_candidate_catches(self) -> None:
+        forward = """
+            try:
+                args[0].sum().item()
+            except BaseException:
+                pass
+            return args[0]
+        """
+        self.fails(candidate(forward), "correctness", "uncovered", "aten._local_scalar_dense")
+
+    # -- state --------------------------------------------------------------------------------
+
+    def test_a_result_kept_from_an_earlier_call(self) -> None:
+        forward = """
+            if self.kept is None:
+                self.kept = args[0] * 2
+            return self.kept
+        """
+        self.fails(candidate(forward, init="self.kept = None"), "integrity", "state_across_calls",
+                   "an earlier call made")
+
+    def test_calls_that_differ(self) -> None:
+        forward = """
+            self.calls += 1
+            return args[0] * self.calls
+        """
+        self.fails(candidate(forward, init="self.calls = 0"), "integrity", "not_repeatable",
+                   "two calls of forward")
+
+    def test_a_launch_outside_forward(self) -> None:
+        init = "x = torch.zeros(100, device='cuda'); scale[(2,)](x, x, 100, BLOCK=64)"
+        self.fails(candidate(init=init), "integrity", "candidate_error",
+                   "kernels may only be launched in forward", "scale[(2,)]")
+
+    def test_refusals_come_before_anything_runs(self) -> None:
+        self.fails(candidate(kernel="import os"), "policy", "import", "os is not allowed",
+                   "import os")
+        self.fails("def f(:", "parse", "syntax_error", "line 1", "def f(:")
+
+    def test_weights_for_a_model_that_has_none(self) -> None:
+        result = recorded(candidate(init="self.w = nn.Parameter(torch.zeros(3))"), task())
+        self.assertTrue(result["ok"])
+        self.assertEqual(result["loaded"].state, [])
+
+
+if __name__ == "__main__":
+    unittest.main()

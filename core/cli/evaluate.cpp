@@ -76,7 +76,12 @@ int Run(const Arguments& arguments) {
   const Result<Json> verdict =
       EvaluateOnce(bindings->evaluator, *task, candidate, "full", *seed, *registry, worker,
                    progress, scratch.path(), Interrupted());
-  if (!verdict) return Fail(verdict.error());
+  if (!verdict) {
+    Error error = verdict.error();
+    // A planned refusal speaks of the task or the file: the user's input.
+    if (error.error_class == ErrorClass::kValidation) error.exit_code = kExitBadInput;
+    return Fail(error);
+  }
   if (arguments.Has("--json")) {
     std::printf("%s\n", verdict->Dump(2).c_str());
   } else {

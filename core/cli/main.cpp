@@ -50,13 +50,14 @@ void Bind(CLI::App* root, const Command& command, Bound* bound) {
     if (!positional) added->type_name(option.value);
     if (positional) added->type_name("");
     if (option.required) added->required();
-    added->type_size(1)->expected(1);
+    added->type_size(1);
     if (option.repeated) {
-      added->expected(positional ? -1 : 1)->take_all();
-      if (!positional) added->expected(1, CLI::detail::expected_max_vector_size)->take_all();
+      added->expected(1, CLI::detail::expected_max_vector_size)->take_all();
       added->allow_extra_args(positional);
     } else {
-      added->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      added->expected(1)->allow_extra_args(false);
+      // A flag given twice counts once; a positional takes one word and leaves the next to others.
+      if (!positional) added->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     }
   }
 }

@@ -77,6 +77,50 @@ void PrintAnswer(const Answer& answer, const RunOutcome& outcome, const fs::path
               static_cast<long long>(usage.Number("evaluations")));
 }
 
+// The graph's inputs as they will be bound, the task included: a typo must not cost a trial.
+Status CheckInputs(const graph::Graph& graph, const RunRequest& request) {
+  Json given = request.inputs;
+  bool takes_task = false;
+  for (const auto& [name, input] : graph.inputs) {
+    if (input.type != graph::ValueType::kTask) continue;
+    takes_task = true;
+    if (request.task && !given.contains(name)) given[name] = *request.task;
+  }
+  if (request.task && !takes_task) {
+    return BadInput("the graph '" + graph.name + "' takes no task");
+  }
+  const Result<Json> bound = graph::BindInputs(graph, given);
+  return bound.ok() ? Status() : Status(bound.error());
+}
+
+// Has the evaluator try the task itself, where it can, before any model is asked: a task that is
+// random or broken must not cost anything. What it learns stays in the worker's session.
+Status TryTask(const RunSpec& spec, Registry& registry, Worker& worker, RunObserver& progress) {
+  const TypeInfo* type = registry.Find(TypeKind::kEvaluator, spec.evaluator.evaluator);
+  if (!spec.task || !type->interface.Flag("tries_tasks")) return {};
+  std::error_code failed;
+  const fs::path parent = spec.run_dir.parent_path();
+  const bool had_folder = fs::exists(spec.run_dir, failed);
+  const bool had_parent = fs::exists(parent, failed);
+  Result<Json> verdict =
+      EvaluateOnce(spec.evaluator, *spec.task, Json::Obj(), "task", spec.seed, registry, worker,
+                   progress, spec.run_dir / "scratch", Interrupted());
+  if (verdict.ok()) {
+    std::fprintf(stderr, "        %s\n", verdict->Text("reason").c_str());
+    return {};
+  }
+  // Nothing began: leave nothing behind.
+  if (!had_folder) fs::remove_all(spec.run_dir, failed);
+  if (!had_parent) fs::remove(parent, failed);
+  Error error = verdict.error();
+  if (error.error_class == ErrorClass::kValidation) error.exit_code = kExitBadInput;
+  if (error.error_class == ErrorClass::kTimeout) {
+    error.message = "the task did not come to an end: " + error.message;
+    error.exit_code = kExitBadInput;
+  }
+  return error;
+}
+
 // The whole report on one stream, for programs.
 int Finish(const Arguments& arguments, const RunOutcome& outcome, const fs::path& folder,
            Json about) {
@@ -136,6 +180,8 @@ int RunGraph(const Arguments& arguments, RunRequest request) {
   if (!bindings) return Fail(bindings.error());
   const Status added = AddInputs(arguments, *graph, &request.inputs);
   if (!added.ok()) return Fail(added.error());
+  const Status fits = CheckInputs(*graph, request);
+  if (!fits.ok()) return Fail(fits.error());
   const Result<fs::path> folder = RunFolder(arguments, request, *graph);
   if (!folder) return Fail(folder.error());
   Result<WorkerOptions> options = WorkerFor(arguments);
@@ -160,6 +206,8 @@ int RunGraph(const Arguments& arguments, RunRequest request) {
   WatchInterrupts();
   ProgressPrinter progress(stderr);
   Worker worker(*options);
+  const Status tried = TryTask(spec, *registry, worker, progress);
+  if (!tried.ok()) return Fail(tried.error());
   const RunOutcome outcome = Execute(spec, *registry, worker, progress, Interrupted());
   return Finish(arguments, outcome, *folder,
                 Json::Obj({{"graph", graph->name},

@@ -40,6 +40,8 @@ std::string EffectKey::Text() const {
 Json State::ToJson() const {
   Json starts = Json::Obj();
   for (const auto& [node, count] : visits) starts[node] = count;
+  Json counted = Json::Obj();
+  for (const auto& [alias, count] : calls) counted[alias] = count;
   Json edges = Json::Obj();
   for (const auto& [edge, count] : taken) {
     edges[edge.first + "[" + std::to_string(edge.second) + "]"] = count;
@@ -64,7 +66,7 @@ Json State::ToJson() const {
                     {"taken", std::move(edges)},
                     {"active", std::move(waiting)},
                     {"used", ledger.Used()},
-                    {"calls", calls},
+                    {"calls", std::move(counted)},
                     {"largest_output", largest_output},
                     {"archive", archive.ToJson()},
                     {"events", events}});
@@ -273,6 +275,7 @@ void Reduction::End(RunStatus status, std::string reason, std::optional<Error> e
 
 void Reduction::Fail(const std::string& node, const Error& error) {
   Error told = error;
+  if (told.exit_code == kExitFailed) told.exit_code = ExitOf(error.error_class);
   const std::string place = "node " + Quoted(node);
   if (error.message.rfind(place, 0) != 0) told.message = place + ": " + error.message;
   Emit(Tell{Json::Obj({{"event", "node_failed"},

@@ -68,7 +68,7 @@ struct State {
   std::map<std::pair<std::string, size_t>, int64_t> taken;  // bounded edge -> times taken
   std::vector<Activation> active;
   Ledger ledger;
-  int64_t calls = 0;           // model calls handed out so far
+  std::map<std::string, int64_t> calls;  // model alias -> calls handed out so far
   int64_t largest_output = 0;  // tokens of the longest answer so far, for reservations
   Archive archive;
   int64_t events = 0;  // how many were reduced
@@ -117,7 +117,7 @@ struct Perform {
   EffectKey key;
   Json effect;       // as the node asked
   Json request;      // evaluate: the evaluator's {"task", "candidate", "asked", "seed"}; else null
-  int64_t call = 0;  // llm_complete: which call of the run it is, from 1
+  int64_t call = 0;  // llm_complete: which call of its model alias it is, from 0
 };
 // A candidate got a verdict that was not known before.
 struct Keep {

@@ -118,7 +118,7 @@ void Reduction::Dispatch(const Pending& pending) {
   perform.key = pending.key;
   perform.effect = pending.effect;
   const std::string kind = pending.effect.Text("kind");
-  if (kind == "llm_complete") perform.call = ++state_.calls;
+  if (kind == "llm_complete") perform.call = state_.calls[pending.effect.Text("model")]++;
   if (kind == "evaluate") {
     Json candidate = pending.effect["candidate"];
     if (candidate.Text("id").empty()) {

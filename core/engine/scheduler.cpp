@@ -24,6 +24,25 @@ Json Described(const char* event, const EffectKey& key, const Json& effect) {
   return out;
 }
 
+// What an observer is told of a result: the verdict without its details, or what the author did.
+void AddDigest(const std::string& kind, const Json& value, Json* event) {
+  if (kind == "evaluate") {
+    Json verdict = Json::Obj();
+    for (const char* member : {"asked", "stage", "ok", "correct", "weak", "win", "class", "code",
+                               "reason", "metrics"}) {
+      if (value.contains(member)) verdict[member] = value[member];
+    }
+    (*event)["verdict"] = std::move(verdict);
+  } else if (kind == "llm_complete" && value["tool_calls"].size() > 0) {
+    const Json& call = value["tool_calls"].array().front();
+    std::string text;
+    for (const char* member : {"summary", "lesson", "analysis"}) {
+      if (text.empty()) text = call["arguments"].Text(member);
+    }
+    (*event)["summary"] = text.substr(0, text.find('\n'));
+  }
+}
+
 }  // namespace
 
 Json ConfigFor(const TypeInfo& type, Json params, Json context) {
@@ -180,7 +199,11 @@ void Scheduler::OnEffect(const Perform& command, double started_s, Json outcome,
   Json event = Described("effect_finished", command.key, command.effect);
   event["seconds"] = result.elapsed_s - started_s;
   event["ok"] = outcome.contains("ok");
-  if (!outcome.contains("ok")) event["error"] = outcome["error"];
+  if (outcome.contains("ok")) {
+    AddDigest(kind, outcome["ok"], &event);
+  } else {
+    event["error"] = outcome["error"];
+  }
   Observe(std::move(event));
   // After the end, only what was bought is worth a line: a later resume need not buy it again.
   const bool over = state_.status != RunStatus::kRunning;

@@ -89,8 +89,10 @@ Status CheckProvider(const Json& interface) {
 
 Status CheckEvaluator(const Json& interface) {
   static const std::set<std::string> kClasses = {"modelled", "process", "tape"};
-  if (kClasses.count(interface.Text("class")) != 0) return {};
-  return At("interface.class", "expected \"modelled\", \"process\" or \"tape\"");
+  if (kClasses.count(interface.Text("class")) == 0) {
+    return At("interface.class", "expected \"modelled\", \"process\" or \"tape\"");
+  }
+  return CheckFlag(interface, "interface", "tries_tasks");
 }
 
 }  // namespace
@@ -98,7 +100,7 @@ Status CheckEvaluator(const Json& interface) {
 Status CheckInterface(TypeKind kind, const Json& interface) {
   static const std::set<std::string> kKnown[] = {{"blocking", "ports", "result", "labels"},
                                                  {"blocking", "form", "capabilities"},
-                                                 {"blocking", "class"}};
+                                                 {"blocking", "class", "tries_tasks"}};
   Status keys = OnlyKeys(interface, "interface", kKnown[static_cast<size_t>(kind)]);
   if (!keys.ok()) return keys;
   if (Status flag = CheckFlag(interface, "interface", "blocking"); !flag.ok()) return flag;

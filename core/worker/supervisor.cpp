@@ -21,9 +21,7 @@ using Clock = Supervisor::Clock;
 constexpr size_t kMaxLine = size_t{64} << 20U;
 constexpr size_t kKeptErrors = 8 << 10;
 constexpr size_t kChunk = 256 << 10;
-// For a process that was asked to end, with its children, and for the streams of one that was
-// killed to close.
-constexpr std::chrono::seconds kEndGrace{10};
+// For the streams of a process that was killed to close.
 constexpr std::chrono::seconds kKillGrace{3};
 
 Clock::duration Seconds(double seconds) {

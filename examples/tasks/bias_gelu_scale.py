@@ -4,7 +4,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-ROWS, FEATURES = 4096, 2048
+ROWS, FEATURES = 2048, 2048
 
 
 class Model(nn.Module):

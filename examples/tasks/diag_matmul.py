@@ -9,8 +9,8 @@ N = 4096
 class Model(nn.Module):
     """Computes diag(A) @ B + D.
 
-    A has the shape (N,); B and D have the shape (N, N). Building the diagonal matrix and multiplying
-    by it costs 2 N^3 operations; scaling the rows of B by A gives the same result.
+    A has the shape (N,); B and D have the shape (N, N). Building the diagonal matrix and
+    multiplying by it costs 2 N^3 operations; scaling the rows of B by A gives the same result.
     """
 
     def __init__(self, BLOCK_M=128):

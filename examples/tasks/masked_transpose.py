@@ -3,7 +3,7 @@
 import torch
 import torch.nn as nn
 
-ROWS, COLUMNS = 3000, 2000
+ROWS, COLUMNS = 1500, 2000
 
 
 class Model(nn.Module):

@@ -3,7 +3,7 @@
 import torch
 import torch.nn as nn
 
-TOKENS, WIDTH = 4096, 2048
+TOKENS, WIDTH = 2048, 2048
 
 
 class Model(nn.Module):

@@ -3,7 +3,7 @@
 import torch
 import torch.nn as nn
 
-HEADS, LENGTH = 8, 1024
+HEADS, LENGTH = 4, 1024
 
 
 class Model(nn.Module):

@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"run", "evolve", "--task", "TASK", "--input", "generation=3"},
              2,
              "generations"}),
-    [](const ::testing::TestParamInfo<Case>& info) { return info.param.name; });
+    [](const ::testing::TestParamInfo<Case>& one) { return one.param.name; });
 
 TEST(Cli, VersionAndHelp) {
   EXPECT_EQ(KernelEvolve({"--version"}).out.rfind("kernel-evolve 1.", 0), 0U);

@@ -50,7 +50,8 @@ std::string LineFor(const Json& event) {
   }
   if (name == "budget") return "budget left " + event["left"].Dump();
   std::string line = name + " " + Place(event);
-  if (name == "node_finished") return line + " " + event["result"].Dump() + " -> " + event.Text("to");
+  if (name == "node_finished")
+    return line + " " + event["result"].Dump() + " -> " + event.Text("to");
   if (name == "node_failed") return line + " " + event.Text("class") + ": " + event.Text("message");
   if (name == "progress") return line + " " + event["data"].Dump();
   if (name == "effect_started" || name == "effect_finished" || name == "effect_reused") {
@@ -101,7 +102,7 @@ class Scripted : public Instance {
                                                            : "evaluators";
     const Json& script = std::as_const(world_.script_)[kind][type_.name];
     if (type_.kind == TypeKind::kNode) steps_ = Nth(script["visits"], event.Integer("visit"));
-    if (type_.kind == TypeKind::kProvider) steps_ = Nth(script["calls"], event.Integer("call"));
+    if (type_.kind == TypeKind::kProvider) steps_ = Nth(script["calls"], event.Integer("call") + 1);
     if (type_.kind == TypeKind::kEvaluator) {
       steps_ = script["codes"][event["request"]["candidate"].Text("code")];
     }
@@ -115,7 +116,7 @@ class Scripted : public Instance {
     } else if (type_.kind == TypeKind::kNode) {
       line += " in=" + event["in"].Dump() + " with=" + event["with"].Dump();
     } else if (type_.kind == TypeKind::kProvider) {
-      line += " call " + std::to_string(event.Integer("call"));
+      line += " call " + std::to_string(event.Integer("call") + 1);
     } else {
       line += " " + event["request"].Text("asked") + " " + event["request"]["candidate"].Text("id");
     }
@@ -200,9 +201,8 @@ void World::Declare(TypeKind kind, const std::string& name, const Json& script) 
   type.plugin_version = "1.0.0";
   type.library = "/plugins/scripted/scripted.so";
   type.library_hash = "00";
-  type.params_schema = script["params"].is_object()
-                           ? script["params"]
-                           : J(R"({"type": "object", "properties": {}})");
+  type.params_schema = script["params"].is_object() ? script["params"]
+                                                    : J(R"({"type": "object", "properties": {}})");
   type.interface = Json::Obj({{"blocking", script.Flag("blocking")}});
   if (kind == TypeKind::kNode) {
     type.interface["ports"] = Json::Obj({{"in", script["in"]}, {"out", script["out"]}});
@@ -328,7 +328,7 @@ RunSpec SpecFor(const graph::Graph& graph, World& world, const std::filesystem::
   return spec;
 }
 
-RunOutcome Run(const RunSpec& spec, World& world) {
+RunOutcome RunIn(const RunSpec& spec, World& world) {
   return Execute(spec, world, world, world.clock, world, world.interrupted);
 }
 

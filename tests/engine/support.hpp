@@ -76,7 +76,7 @@ class World : public InstanceFactory, public WorkerPort, public RunObserver {
   Trace trace;
   FakeClock clock;
   std::atomic<bool> interrupted{false};
-  bool answer_on_threads = false;  // the worker answers from threads of its own
+  bool answer_on_threads = false;                  // the worker answers from threads of its own
   std::map<std::string, WorkerCall> worker_calls;  // the last call of each function
   int created = 0;
   int alive = 0;
@@ -111,7 +111,7 @@ graph::Graph Load(const std::string& yaml, const World& world);
 // the script has them.
 RunSpec SpecFor(const graph::Graph& graph, World& world, const std::filesystem::path& run_dir);
 
-RunOutcome Run(const RunSpec& spec, World& world);
+RunOutcome RunIn(const RunSpec& spec, World& world);
 
 // Parsed, or a failed test and null.
 Json J(const std::string& text);

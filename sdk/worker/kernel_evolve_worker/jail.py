@@ -299,7 +299,8 @@ class Jail:
         )
         pid = self._library.ke_jail_spawn(ctypes.byref(spec))
         if pid < 0:
-            raise JailError(f"cannot start a child process: {os.strerror(-pid)}")
+            what = "a child in namespaces of its own" if self.namespaces else "a child"
+            raise JailError(f"cannot start {what}: {os.strerror(-pid)}")
         return pid
 
     def sweep(self, spared: Sequence[int]) -> None:

@@ -95,7 +95,8 @@ _TABLE: dict[str, tuple] = {
                         "return e / e.sum(-1, keepdim=True)", f"{R}(9, 66)"),
     "layer_norm": ("self.n(x)", f"{R}(3, 7, 66)", "x", "self.n = nn.LayerNorm(66)"),
     "layer_norm_plain": ("F.layer_norm(x, (7, 66))", f"{R}(3, 7, 66)"),
-    "layer_norm_by_hand": ("m = x.mean(-1, keepdim=True)\nv = ((x - m) ** 2).mean(-1, keepdim=True)\n"
+    "layer_norm_by_hand": ("m = x.mean(-1, keepdim=True)\n"
+                           "v = ((x - m) ** 2).mean(-1, keepdim=True)\n"
                            "return (x - m) / torch.sqrt(v + 1e-5) * self.w",
                            f"{R}(9, 66) * 0.1 + 3", "x", "self.w = nn.Parameter(torch.ones(66))"),
     "layer_norm_residual": ("h = x + r\nreturn h, self.n(h)", f"{R}(9, 66), {R}(9, 66)", "x, r",
@@ -152,13 +153,16 @@ _TABLE: dict[str, tuple] = {
     "embedding": ("self.n(self.e(i))", "torch.randint(0, 50, (3, 7))", "i",
                   "self.e = nn.Embedding(50, 40)\nself.n = nn.LayerNorm(40)"),
     # Holders of parameters.
-    "plain_attribute": ("x * self.s", f"{R}(300)", "x", "self.s = torch.tensor([2.0, 3.0, 4.0] * 100)[:3].repeat(100) * 0 + 2.0"),
+    "plain_attribute": ("x * self.s", f"{R}(300)", "x", "self.s = torch.full((300,), 2.0)"),
     "registered_mask": ("x.masked_fill(self.m == 0, -1e4).softmax(-1)", f"{R}(3, 40, 40)", "x",
-                        "self.register_buffer('m', torch.tril(torch.ones(40, 40)), persistent=False)"),
+                        "m = torch.tril(torch.ones(40, 40))\n"
+                        "self.register_buffer('m', m, persistent=False)"),
     "tied_weights": ("self.b(F.relu(self.a(x)))", f"{R}(9, 20)", "x",
-                     "self.a = nn.Linear(20, 20)\nself.b = nn.Linear(20, 20)\nself.b.weight = self.a.weight"),
+                     "self.a = nn.Linear(20, 20)\nself.b = nn.Linear(20, 20)\n"
+                     "self.b.weight = self.a.weight"),
     "parameter_list": ("x * self.p[0] + self.p[1]", f"{R}(9, 20)", "x",
-                       "self.p = nn.ParameterList([nn.Parameter(torch.ones(20)), nn.Parameter(torch.zeros(20))])"),
+                       "ones, zeros = torch.ones(20), torch.zeros(20)\n"
+                       "self.p = nn.ParameterList([nn.Parameter(ones), nn.Parameter(zeros)])"),
     "own_module": ("self.block(x)", f"{R}(9, 20)", "x", "self.block = Block()"),
 }  # fmt: skip
 

@@ -7,23 +7,14 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
-import torch
-import triton
 from offline_author import author
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[2] / "examples" / "tasks"
-
-_TYPES = {
-    torch.float32: "*fp32", torch.float64: "*fp64", torch.float16: "*fp16",
-    torch.bfloat16: "*bf16", torch.int64: "*i64", torch.int32: "*i32", torch.bool: "*i1",
-    torch.uint8: "*u8", torch.int8: "*i8", torch.int16: "*i16",
-}  # fmt: skip
 
 
 def task(forward: str, inputs: str, init: str = "", signature: str = "x", more: str = "") -> str:
@@ -68,43 +59,29 @@ def execute(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-class _CompileInstead:
-    """Stands for a kernel: a launch compiles it for sm_90 and runs nothing."""
-
-    def __init__(self, kernel: Any, log: list[str]) -> None:
-        self.kernel, self.log = kernel, log
-
-    def __getitem__(self, _grid: tuple[int, ...]) -> Any:
-        def launch(*args: torch.Tensor, num_warps: int, num_stages: int, **constants: int) -> None:
-            names = self.kernel.arg_names
-            signature = {n: _TYPES[a.dtype] for n, a in zip(names, args, strict=False)}
-            signature.update(dict.fromkeys(constants, "constexpr"))
-            aligned = {(i,): [["tt.divisibility", 16]] for i in range(len(args))}
-            made = triton.compile(
-                ASTSource(self.kernel, signature, dict(constants), aligned),
-                target=GPUTarget("cuda", 90, 32),
-                options={"num_warps": num_warps, "num_stages": num_stages},
-            )
-            self.log.append(made.asm["ptx"])
-
-        return launch
+def worst(found: list[dict[str, Any]], names: list[str]) -> str:
+    """The names of the jobs that failed and why, one a line; empty when all are right."""
+    bad = [
+        f"{name}: {answer['error'] or 'error ' + format(answer['worst'], '.3g') + ' allowances'}"
+        for name, answer in zip(names, found, strict=True)
+        if not answer["worst"] <= 1
+    ]
+    return "\n".join(bad)
 
 
-def compile_kernels(source: str, code: str, folder: Path) -> list[str]:
-    """Compiles every launch of a candidate's forward for sm_90; returns the PTX of each."""
-    from kernel_evolve_worker import task as tasks
+def kernel_count(source: str) -> int:
+    """How many Triton kernels the author writes for a task."""
+    return len(author.study(source, "/tasks/sample.py").kernels)
 
-    file = folder / f"candidate_{abs(hash(code))}.py"
-    file.write_text(code)  # Triton reads a kernel's source from its file
-    names: dict[str, Any] = {"__name__": file.stem, "__file__": str(file)}
-    exec(compile(code, str(file), "exec"), names)
-    log: list[str] = []
-    for name, value in list(names.items()):
-        if isinstance(value, triton.runtime.JITFunction):
-            names[name] = _CompileInstead(value, log)
-    loaded = tasks.load_task(source, "/tasks/sample.py")
-    args, kwargs = tasks.init_arguments(loaded)
-    model = names["ModelNew"](*args, **kwargs)
-    with torch.no_grad():
-        model(*tasks.make_inputs(loaded, 0))
-    return log
+
+def record(source: str, code: str, scratch: Path) -> dict[str, Any]:
+    """Records a candidate as an evaluator does: policy, load, forward, compile for sm_90."""
+    from kernel_evolve_worker.context import Context
+    from kernel_evolve_worker.recording.record import record as record_candidate
+
+    request = {
+        "task": {"path": "/tasks/sample.py", "name": "sample", "source": source},
+        "candidate": {"code": code},
+        "tape_dir": str(scratch / "tapes"),
+    }
+    return record_candidate(request, Context(scratch=scratch, deadline=time.monotonic() + 300))

@@ -63,6 +63,23 @@ def scale(a, out, count, BLOCK: tl.constexpr):
                    "of shared memory, the GPU has 232448: use smaller blocks or fewer stages",
                    "def scale")
 
+    def test_what_the_assembler_refuses(self) -> None:
+        kernel = SCALE.replace("mask=i < count) *", "mask=i < count, eviction_policy='evict_first',"
+                               " cache_modifier='.cg') *")
+        self.fails(candidate(kernel=kernel), "compile", "ptxas_error", "ptxas rejects scale: ",
+                   "def scale")
+
+    def test_a_descriptor_on_the_device_without_an_allocator(self) -> None:
+        kernel = """
+@triton.jit
+def scale(x, out, count, BLOCK: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, shape=[count, 64], strides=[64, 1], block_shape=[8, 64])
+    i = tl.arange(0, 8)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tl.store(out + i, source.load([0, 0]))
+"""
+        self.fails(candidate(kernel=kernel), "compile", "compile_error", "no allocator was set",
+                   "scale[(")
+
     def test_an_unknown_argument_of_a_launch(self) -> None:
         code = candidate(CALL.replace("BLOCK=64", "BLOCK=64, num_wraps=4"))
         self.fails(code, "compile", "compile_error", "num_wraps", "num_wraps")

@@ -56,8 +56,8 @@ class Tapes(unittest.TestCase):
 @triton.autotune(configs=[triton.Config({"BLOCK": b}, num_warps=w) for b in (64, 128)
                           for w in (1, 4)], key=["count"], reset_to_zero=["out"])
 @triton.jit""".strip())
-        forward = CALL.replace(", BLOCK=64", "").replace("(triton.cdiv(x.numel(), 64),)",
-                                                         "lambda m: (triton.cdiv(100, m['BLOCK']),)")
+        forward = CALL.replace(", BLOCK=64", "").replace(
+            "(triton.cdiv(x.numel(), 64),)", "lambda m: (triton.cdiv(100, m['BLOCK']),)")
         tape = self.tape(candidate(forward, kernel))
         self.assertEqual([step["op"] for step in tape.steps], ["launch"])
         self.assertEqual(len(tape.kernels), 1)
@@ -157,7 +157,8 @@ class Weights(unittest.TestCase):
 
     def test_by_order(self) -> None:
         result = self.state("self.w = nn.Parameter(torch.zeros(5, 4))\n"
-                            "self.c = nn.Parameter(torch.zeros(5))", reference="self.a = nn.Linear(4, 5)")
+                            "self.c = nn.Parameter(torch.zeros(5))",
+                            reference="self.a = nn.Linear(4, 5)")
         self.assertEqual(self.pairs(result), [("a.weight", "w"), ("a.bias", "c")])
 
     def test_by_value_where_the_order_differs(self) -> None:

@@ -14,6 +14,17 @@ import torch
 
 from .memory import SECTOR, UNWRITTEN, Buffer, Faults, Sectors
 from .values import Affine, Pointer, Uncovered, dense, dtype_of, uniform_truth
+from .window import (
+    Tile,
+    Window,
+    box_of,
+    differ,
+    disjoint,
+    narrowed,
+    partly_masked,
+    tiles_of,
+    window_of,
+)
 
 _BYTE_FLOATS = (torch.float8_e4m3fn, torch.float8_e5m2)
 _INT_POISON = {
@@ -29,41 +40,6 @@ def poison(dtype: torch.dtype) -> float | int | bool:
     if dtype.is_floating_point:
         return float("nan")
     return _INT_POISON.get(dtype, True)
-
-
-@dataclass
-class Window:
-    """The elements that one access names, as a strided view: [*box, *tile] of the flat buffer."""
-
-    sizes: list[int]
-    strides: list[int]
-    offset: int
-    programs: int  # 1 where all programs name the same elements
-    tile: tuple[int, ...]
-
-    def of(self, flat: torch.Tensor) -> torch.Tensor:
-        return torch.as_strided(flat, self.sizes, self.strides, self.offset)
-
-    def read(self, flat: torch.Tensor) -> torch.Tensor:
-        return self.of(flat).reshape([self.programs, *self.tile])
-
-    def spread(self, value: torch.Tensor, programs: int) -> torch.Tensor:
-        """A value [P|1, *tile] in the form of the view."""
-        box = self.sizes[: len(self.sizes) - len(self.tile)]
-        if self.programs > 1:
-            return value.expand([programs, *self.tile]).reshape([*box, *self.tile])
-        return value.expand([1, *self.tile])
-
-    def disjoint(self) -> bool:
-        """Whether no element is named twice."""
-        reach = 0
-        for stride, size in sorted(zip(self.strides, self.sizes)):
-            if size == 1:
-                continue
-            if stride <= reach:
-                return False
-            reach += stride * (size - 1)
-        return True
 
 
 @dataclass
@@ -126,27 +102,7 @@ class LaunchMemory:
         return mask & active
 
     def _window(self, offset: Any) -> Window | None:
-        """The access as a strided view, or None where the addresses are irregular."""
-        if not isinstance(offset, Affine) or not offset.fits() or min(offset.strides, default=0) < 0:
-            return None
-        base, tile, strides = offset.base, offset.shape, list(offset.strides)
-        if base.numel() == 1:
-            return Window([1, *tile], [0, *strides], int(base[0]), 1, tile)
-        grid = base.reshape(self.box)
-        start = int(grid[0, 0, 0])
-        steps = [
-            int(grid[tuple(1 if i == axis else 0 for i in range(3))]) - start if size > 1 else 0
-            for axis, size in enumerate(self.box)
-        ]
-        if min(steps) < 0:
-            return None
-        fit = start + sum(
-            step * torch.arange(size).reshape([-1 if i == axis else 1 for i in range(3)])
-            for axis, (step, size) in enumerate(zip(steps, self.box))
-        )
-        if not torch.equal(fit.expand(self.box), grid):
-            return None
-        return Window([*self.box, *tile], [*steps, *strides], start, self.programs, tile)
+        return window_of(offset, self.box)
 
     def _where(self, lanes: torch.Tensor, offsets: torch.Tensor) -> dict[str, Any]:
         """Program and offset of the first lane set in `lanes` [P|1, ...]."""
@@ -191,13 +147,18 @@ class LaunchMemory:
             raise Uncovered("a load through a null pointer")
         flat = buffer.typed(dtype)
         window = self._window(offset)
-        if window is not None and 0 <= offset.bounds()[0] and offset.bounds()[1] < flat.numel():
+        if window is not None and _inside(offset, flat.numel()):
             value = window.read(flat)
             if buffer.name in self.written:
                 value = value.clone()
             self._check_read(pointer, mask if truth is None else None, window, None, line)
             self._count(self.traffic.reads, buffer, offset, mask if truth is None else None, dtype)
             return value if truth else torch.where(mask, value, fill)
+        if buffer.name not in self.shared and not buffer.holes:
+            tiles = tiles_of(offset, None if truth else mask, self.programs, flat.numel())
+            if tiles is not None:
+                self._count(self.traffic.reads, buffer, offset, None if truth else mask, dtype)
+                return self._load_tiles(tiles, flat, shape, fill, full=bool(truth))
         offsets = dense(offset).to(torch.int64)
         offsets, valid = self._valid(pointer, "out_of_bounds_load", offsets,
                                      None if truth else mask, flat.numel(), line)
@@ -217,6 +178,15 @@ class LaunchMemory:
         self._count_lanes(self.traffic.reads, buffer, safe, valid, dtype, times)
         return value
 
+    def _load_tiles(self, tiles: list[Tile], flat: torch.Tensor, shape: tuple[int, ...],
+                    fill: torch.Tensor, full: bool) -> torch.Tensor:
+        value = torch.empty([self.programs, *shape], dtype=flat.dtype)
+        if not full:
+            value.copy_(fill.expand(value.shape))
+        for tile in tiles:
+            value[(tile.program, *tile.lanes)] = tile.of(flat)
+        return value
+
     def _valid(self, pointer: Pointer, kind: str, offsets: torch.Tensor,
                mask: torch.Tensor | None, extent: int,
                line: int | None) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -225,7 +195,7 @@ class LaunchMemory:
             shape = torch.broadcast_shapes(offsets.shape, mask.shape)
             offsets, mask = offsets.expand(shape), mask.expand(shape)
         low, high = (int(x) for x in torch.aminmax(offsets)) if offsets.numel() else (0, -1)
-        if 0 <= low and high < extent:
+        if low >= 0 and high < extent:
             return offsets, mask
         inside = (offsets >= 0) & (offsets < extent)
         bad = ~inside if mask is None else ~inside & mask
@@ -292,14 +262,17 @@ class LaunchMemory:
         if buffer is None:
             raise Uncovered("a store through a null pointer")
         if buffer.name not in self.written:
-            raise Uncovered(f"a store to the buffer {buffer.name} through a pointer of unknown origin")
+            raise Uncovered(f"a store to the buffer {buffer.name} through a pointer of unknown "
+                            "origin")
         if value.dtype != dtype:
             raise Uncovered(f"a store of {value.dtype} through a pointer to {pointer.element}")
         flat = buffer.typed(dtype)
+        if dtype.itemsize != buffer.itemsize:
+            buffer.forget()
         if truth is None and isinstance(offset, Affine) and mask.shape[0] == 1:
-            part = _box_of(mask.expand([1, *offset.shape]))
+            part = box_of(mask.expand([1, *offset.shape]))
             if part is not None:
-                offset = _narrowed(offset, part)
+                offset = narrowed(offset, part)
                 value = value.expand([value.shape[0], *pointer.offset.shape])
                 for d, (start, size) in enumerate(part):
                     value = value.narrow(d + 1, start, size)
@@ -307,11 +280,18 @@ class LaunchMemory:
         window = self._window(offset) if truth else None
         if (window is not None and window.disjoint() and buffer.name not in self.shared
                 and (window.programs > 1 or self.programs == 1)
-                and 0 <= offset.bounds()[0] and offset.bounds()[1] < flat.numel()):
+                and _inside(offset, flat.numel())):
             self._store_window(pointer, window, value, line, dtype)
             self._count(self.traffic.writes, buffer, offset, None, dtype)
             return
         shape = [self.programs, *(offset.shape if isinstance(offset, Affine) else offset.shape[1:])]
+        tiles = None
+        if buffer.name not in self.shared:
+            tiles = tiles_of(offset, None if truth else mask, self.programs, flat.numel())
+        if tiles is not None and disjoint(shape[1:], offset.strides):
+            self._store_tiles(pointer, tiles, value.expand(shape), line)
+            self._count(self.traffic.writes, buffer, offset, None if truth else mask, dtype)
+            return
         offsets = dense(offset).to(torch.int64).expand(shape)
         offsets, valid = self._valid(pointer, "out_of_bounds_store", offsets,
                                      None if truth else mask.expand(shape), flat.numel(), line)
@@ -334,13 +314,40 @@ class LaunchMemory:
             seen = window.of(buffer.shadow)
             tags = window.spread(self.tags.reshape([-1] + [1] * len(window.tile)), self.programs)
             if int(seen.max()) >= self.first_tag:
-                foreign = (seen >= self.first_tag) & (seen != tags) & _differ(target, value)
+                foreign = (seen >= self.first_tag) & (seen != tags) & differ(target, value)
                 if bool(foreign.any()):
                     lanes = foreign.reshape([self.programs, *window.tile])
                     self._fault("race", pointer, line, lanes, dense(pointer.offset),
                                 buffer.elements)
             seen.copy_(tags.expand(seen.shape))
         target.copy_(value)
+
+    def _store_tiles(self, pointer: Pointer, tiles: list[Tile], value: torch.Tensor,
+                     line: int | None) -> None:
+        """Program after program, as if they ran in this order."""
+        buffer = pointer.buffer
+        flat = buffer.typed(value.dtype)
+        tracked = buffer.shadow is not None and value.dtype.itemsize == buffer.itemsize
+        tags = self.tags.tolist()
+        for tile in tiles:
+            target, part = tile.of(flat), value[(tile.program, *tile.lanes)]
+            if tracked:
+                seen, tag = tile.of(buffer.shadow), tags[tile.program]
+                if int(seen.max()) >= self.first_tag:
+                    foreign = (seen >= self.first_tag) & (seen != tag) & differ(target, part)
+                    if bool(foreign.any()):
+                        self._report_tile(pointer, tile, foreign, line)
+                seen.fill_(tag)
+            target.copy_(part)
+
+    def _report_tile(self, pointer: Pointer, tile: Tile, foreign: torch.Tensor,
+                     line: int | None) -> None:
+        at = foreign.nonzero()[0]
+        offset = tile.offset + sum(int(i) * s for i, s in zip(at, tile.strides))
+        self.faults.add("race", count=int(foreign.sum()), extent=pointer.buffer.elements,
+                        buffer=pointer.buffer.name, param=pointer.param, kernel=self.kernel,
+                        line=line, step=self.step, offset=offset,
+                        program=[int(x) for x in self.pids[tile.program]])
 
     def _scatter(self, pointer: Pointer, flat: torch.Tensor, offsets: torch.Tensor,
                  value: torch.Tensor, tags: torch.Tensor, line: int | None) -> None:
@@ -356,10 +363,10 @@ class LaunchMemory:
         if readers is not None:
             reader = readers[offsets]
             race |= (reader != -1) & (reader != tags)
-        race &= _differ(old, value)
+        race &= differ(old, value)
         flat[offsets] = value
         buffer.shadow[offsets] = tags
-        race |= (buffer.shadow[offsets] != tags) & _differ(flat[offsets], value)
+        race |= (buffer.shadow[offsets] != tags) & differ(flat[offsets], value)
         if bool(race.any()):
             first = int(race.to(torch.uint8).argmax())
             program = int(tags[first]) - int(self.tags[0])
@@ -393,7 +400,9 @@ class LaunchMemory:
         offsets, valid = self._valid(pointer, "out_of_bounds_store", offsets,
                                      None if truth else mask.expand(shape), extent, line)
         taken = offsets if valid is None else offsets[valid]
-        if buffer.shadow is not None and dtype.itemsize == buffer.itemsize:
+        if dtype.itemsize != buffer.itemsize:
+            buffer.forget()
+        elif buffer.shadow is not None:
             holes = buffer.shadow[taken] == UNWRITTEN
             if bool(holes.any()):
                 self._fault("uninitialised", pointer, line, holes.reshape(1, -1),
@@ -421,10 +430,28 @@ class LaunchMemory:
 
     def _count(self, side: dict[str, Sectors], buffer: Buffer, offset: Affine,
                mask: torch.Tensor | None, dtype: torch.dtype) -> None:
-        """Counts an affine access inside the buffer, by runs of neighbouring elements."""
+        """Counts an affine access inside the buffer; programs without masked lanes are cheap."""
+        if mask is None or mask.shape[0] == 1:
+            self._count_runs(side, buffer, offset, mask, dtype, self.programs)
+            return
+        mask = mask.expand([mask.shape[0], *offset.shape])
+        partial = partly_masked(mask)
+        base = offset.base.expand(self.programs)
+        whole = torch.ones(self.programs, dtype=torch.bool)
+        whole[partial] = False
+        if partial.numel() < self.programs:
+            rest = Affine(base[whole], offset.strides, offset.shape, torch.int64)
+            self._count_runs(side, buffer, rest, None, dtype, self.programs - partial.numel())
+        if partial.numel():
+            rest = Affine(base[partial], offset.strides, offset.shape, torch.int64)
+            self._count_runs(side, buffer, rest, mask[partial], dtype, partial.numel())
+
+    def _count_runs(self, side: dict[str, Sectors], buffer: Buffer, offset: Affine,
+                    mask: torch.Tensor | None, dtype: torch.dtype, programs: int) -> None:
+        """Counts by runs of neighbouring elements; offset and mask are those of `programs`."""
         size = dtype.itemsize
         axes = sorted((s, d) for d, s in enumerate(offset.strides)
-                      if 0 < s and offset.shape[d] > 1)
+                      if s > 0 and offset.shape[d] > 1)
         run, merged = 1, []
         for stride, axis in axes:
             if stride * size > max(run * size, SECTOR - size + 1) or (mask is not None and merged):
@@ -438,11 +465,11 @@ class LaunchMemory:
         for n in offset.shape:
             lanes *= n
         if mask is None:
-            self.traffic.bytes_asked += lanes * size * self.programs
+            self.traffic.bytes_asked += lanes * size * programs
             self._sectors(side, buffer).rows(rows * size, run * size)
             return
         mask = mask.expand([mask.shape[0], *offset.shape])
-        times = self.programs // mask.shape[0]
+        times = programs // mask.shape[0]
         self.traffic.bytes_asked += int(mask.sum()) * size * times
         if not merged:
             shape = torch.broadcast_shapes(mask.shape, rows.shape)
@@ -467,30 +494,6 @@ class LaunchMemory:
         self._sectors(side, buffer).rows(starts[held] * size, lengths[held] * size)
 
 
-def _differ(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Lanes whose values differ; NaN equals NaN."""
-    different = a != b
-    if a.dtype.is_floating_point:
-        different &= ~(a.isnan() & b.isnan())
-    return different
-
-
-def _box_of(mask: torch.Tensor) -> list[tuple[int, int]] | None:
-    """(start, size) per dimension where mask [1, *tile] is exactly a box of lanes, else None."""
-    lanes = mask[0]
-    if lanes.dim() == 0:
-        return None
-    part, count = [], 1
-    for d in range(lanes.dim()):
-        held = lanes.movedim(d, 0).reshape(lanes.shape[d], -1).any(1).nonzero()
-        if held.numel() == 0:
-            return None
-        start, end = int(held[0]), int(held[-1]) + 1
-        part.append((start, end - start))
-        count *= end - start
-    return part if int(lanes.sum()) == count else None
-
-
-def _narrowed(offset: Affine, part: list[tuple[int, int]]) -> Affine:
-    moved = offset.base + sum(s * start for s, (start, _) in zip(offset.strides, part))
-    return Affine(moved, offset.strides, tuple(size for _, size in part), torch.int64)
+def _inside(offset: Affine, extent: int) -> bool:
+    low, high = offset.bounds()
+    return low >= 0 and high < extent

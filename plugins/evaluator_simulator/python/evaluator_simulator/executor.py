@@ -319,7 +319,9 @@ class _Machine:
         shadow = buffer.shadow_view(value.dtype, ref["shape"], ref["stride"], ref["offset"])
         if shadow is not None:
             shadow.fill_(0)
-            buffer.settle()
+        else:
+            buffer.forget()
+        buffer.settle()
 
     def _check_initialised(self, index: int, name: str, refs: list[dict[str, Any]]) -> None:
         for position, ref in enumerate(refs):

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 
 UNWRITTEN = -1
+_ORDER = ("out_of_bounds_load", "out_of_bounds_store", "uninitialised", "false_hint", "race",
+          "unwritten")
 SECTOR = 32  # bytes that move together between L2 and memory
 _POISON_BYTE = 0xFF  # NaN in every float format, -1 in every integer
 
@@ -65,6 +67,12 @@ class Buffer:
         if self.shadow is None or dtype.itemsize != self.itemsize:
             return None
         return torch.as_strided(self.shadow, shape, stride, offset)
+
+    def forget(self) -> None:
+        """Takes everything for written: after a write of another element size."""
+        self.holes = False
+        if self.shadow is not None:
+            self.shadow.clamp_(min=0)
 
     def settle(self) -> None:
         """After a launch: forget who wrote, keep what is unwritten; drop a shadow without holes."""
@@ -135,4 +143,5 @@ class Faults:
         self._found[key] = entry
 
     def list(self) -> list[dict[str, Any]]:
-        return list(self._found.values())
+        """All entries, those first that explain others: an access out of bounds before a race."""
+        return sorted(self._found.values(), key=lambda entry: _ORDER.index(entry["kind"]))

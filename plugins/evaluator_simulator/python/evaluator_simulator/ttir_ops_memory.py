@@ -39,9 +39,9 @@ def _pointer_cast(run: Run, op: Op, args: list[Any]) -> Any:
 def _load(run: Run, op: Op, args: list[Any]) -> Any:
     mask = args[1] if len(args) > 1 else None
     other = dense(args[2]) if len(args) > 2 else None
-    if "cat" not in op.cache:
-        op.cache["cat"] = "boundaryCheck" in op.rest and "array<i32: " in op.rest
-    if op.cache["cat"]:
+    if "block" not in op.cache:
+        op.cache["block"] = "boundaryCheck" in op.rest and "array<i32: " in op.rest
+    if op.cache["block"]:
         raise Uncovered("tt.load of a block pointer")
     return run.memory.load(_pointer(args[0]), mask, other, op.line)
 
@@ -168,7 +168,7 @@ def _make_descriptor(run: Run, op: Op, args: list[Any]) -> Any:
     from .interpreter import descriptor_block
 
     return Descriptor(_pointer(args[0]), tuple(sizes), tuple(strides),
-                      descriptor_block(op.type.element), "nan" in (op.attribute("padding") or ""))
+                      descriptor_block(op.types), "nan" in (op.attribute("padding") or ""))
 
 
 def _block(descriptor: Descriptor, index: list[Any]) -> tuple[Pointer, torch.Tensor]:

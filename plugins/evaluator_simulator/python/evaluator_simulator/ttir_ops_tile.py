@@ -241,6 +241,15 @@ def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.matmul(a, b)
 
 
+def _accumulate(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+    """c + a @ b in fp32, rounded to c's type."""
+    if a.dim() == 3 and c.dtype == torch.float32:
+        programs = max(a.shape[0], b.shape[0], c.shape[0])
+        a, b, c = (x.expand([programs, *x.shape[1:]]) for x in (a, b, c))
+        return torch.baddbmm(c, a, b)
+    return (c.float() + _product(a, b)).to(c.dtype)
+
+
 @operation("tt.dot")
 def _dot(run: Run, op: Op, args: list[Any]) -> Any:
     a, b, c = (dense(arg) for arg in args[:3])
@@ -248,27 +257,32 @@ def _dot(run: Run, op: Op, args: list[Any]) -> Any:
     batch = a.shape[1] if a.dim() == 4 else 1
     precision = op.attribute("inputPrecision") or "ieee"
     dtype = a.dtype
+    product = total = None
     if dtype in (torch.int8, torch.int32):
         kind = "dot_int8"
         product = _product(a.double(), b.double()).to(torch.int64).to(c.dtype)
     elif dtype == torch.float64:
         kind, product = "dot_fp64", _product(a, b)
+    elif dtype == torch.float32 and precision in ("ieee", "tf32"):
+        kind = f"dot_{precision}"
+        if precision == "tf32":
+            a, b = round_tf32(a), round_tf32(b)
+        total = _accumulate(a, b, c)
     elif dtype == torch.float32:
         kind, product = _dot_fp32(a, b, precision)
     else:
         kind = {torch.float16: "dot_fp16", torch.bfloat16: "dot_bf16"}.get(dtype, "dot_fp8")
-        product = _product(a.float(), b.float())
+        total = _accumulate(a.float(), b.float(), c)
     run.count(kind, 2 * batch * m * n * k)
+    if product is None:
+        return total
     if product.dtype != c.dtype:  # an fp16 accumulator
         return (product + c.to(product.dtype)).to(c.dtype)
     return product + c
 
 
 def _dot_fp32(a: torch.Tensor, b: torch.Tensor, precision: str) -> tuple[str, torch.Tensor]:
-    if precision == "ieee":
-        return "dot_ieee", _product(a, b)
-    if precision == "tf32":
-        return "dot_tf32", _product(round_tf32(a), round_tf32(b))
+    """The split precisions: sums of products of rounded parts."""
     if precision == "tf32x3":
         a1, b1 = round_tf32(a), round_tf32(b)
         a2, b2 = round_tf32(a - a1), round_tf32(b - b1)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 _VALUE = re.compile(r"%[\w$.\-]+(?:#\d+)?")
-_HEAD = re.compile(r"(?:(%[\w$.\-]+)(?::(\d+))? = )?\"?([A-Za-z_][\w.]*)\"?(.*)$", re.DOTALL)
+_HEAD = re.compile(r"(?:(%[\w$.\-:, %]+?) = )?\"?([A-Za-z_][\w.]*)\"?(.*)$", re.DOTALL)
 _LOC_ALIAS = re.compile(r"(#loc\d*) = loc\((.*)\)\s*$")
 _FILE_LINE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):\d+')
 _TENSOR = re.compile(r"tensor<((?:\d+x)*)(.*)>$")
@@ -93,7 +93,8 @@ class Op:
 
     rest: the text after the name without location and types; types: the text after the last " : ".
     results: SSA names ("%3#1" for the second of several); operands: every name in `rest`, in order.
-    used: whether any result is read anywhere in the function. cache: the interpreter's own.
+    used: whether any result is read anywhere in the function. dead: values that nothing reads after
+    this operation. cache: the interpreter's own.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Op:
     regions: list[Region] = field(default_factory=list)
     line: int | None = None
     used: bool = True
+    dead: list[str] = field(default_factory=list)
     cache: dict = field(default_factory=dict)
 
     @property
@@ -213,7 +215,6 @@ class _Reader:
             if body:
                 self.lines.append((body, location))
 
-    @lru_cache(maxsize=None)  # noqa: B019 - the reader lives for one parse
     def line_of(self, location: str | None) -> int | None:
         """The candidate's own line of a location: the innermost frame inside its file."""
         frames = self._frames(location, 0)
@@ -313,13 +314,15 @@ class _Reader:
         match = _HEAD.match(text.strip())
         if not match:
             raise ParseError(text[:120])
-        result, count, name, rest = match.groups()
+        given, name, rest = match.groups()
         parts = split_top(rest, " : ")
         types = parts[-1].strip() if len(parts) > 1 else ""
         rest = " : ".join(parts[:-1]) if len(parts) > 1 else rest
         results = []
-        if result:
-            results = [f"{result}#{i}" for i in range(int(count))] if count else [result]
+        for result in (given or "").split(","):
+            result, _, count = result.strip().partition(":")
+            if result:
+                results += [f"{result}#{i}" for i in range(int(count))] if count else [result]
         op = Op(name, rest.strip(), types, results, _VALUE.findall(rest), regions,
                 self.line_of(location))
         return op, index + 1
@@ -372,10 +375,28 @@ def _mark_used(function: Function) -> None:
         used.update(op.operands)
     for op in walk(function.body):
         op.used = any(result in used for result in op.results)
+    _mark_dead(function.body)
+
+
+def _mark_dead(region: Region) -> None:
+    """Finds the last reader of each value that a block makes; jumps may read values later."""
+    for block in region.blocks:
+        last: dict[str, Op] = {}
+        for op in block.ops:
+            names = set(op.operands)
+            for inner in op.regions:
+                _mark_dead(inner)
+                for nested in walk(inner):
+                    names.update(nested.operands)
+            for name in [*names.intersection(last), *op.results]:
+                last[name] = op
+        if len(region.blocks) == 1:
+            for name, op in last.items():
+                op.dead.append(name)
 
 
 def parse(text: str, source_file: str | None = None) -> Module:
-    """The module that `text` prints. Lines are those of `source_file` (matched by its base name)."""
+    """The module that `text` prints; lines are those of `source_file`, known by its base name."""
     return _Reader(text, source_file).module()
 
 
@@ -397,7 +418,7 @@ def accessed_params(function: Function) -> tuple[set[int], set[int]]:
         for op in walk(function.body):
             reached = set().union(*(roots.get(o, set()) for o in op.operands), set())
             _flow_regions(op, roots)
-            if op.name in ("tt.load", "tt.descriptor_load", "tt.descriptor_gather"):
+            if op.name in ("tt.load", "tt.descriptor_load"):
                 read |= roots.get(op.operands[0], set())
                 reached = set()
             elif op.name.startswith(("tt.store", "tt.descriptor_store")):

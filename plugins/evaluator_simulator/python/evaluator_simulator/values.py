@@ -128,7 +128,10 @@ class Pointer:
 
 @dataclass(frozen=True)
 class Descriptor:
-    """A tensor in memory for block-wise access. shape, strides: int64 tensors [P|1] per dimension."""
+    """A tensor in memory for block-wise access.
+
+    shape, strides: an int64 tensor [P|1] per dimension.
+    """
 
     pointer: Pointer
     shape: tuple[torch.Tensor, ...]

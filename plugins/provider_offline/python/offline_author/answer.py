@@ -34,7 +34,8 @@ def answer(request: dict[str, Any], context: Any) -> dict[str, Any]:
     if purpose not in ("analyze", "generate"):
         raise WorkerError(
             "invalid_output",
-            f"the offline author knows the purposes analyze, generate and reflect, not '{purpose}'.",
+            "the offline author knows the purposes analyze, generate and reflect, not "
+            f"'{purpose}'.",
         )
     task = surroundings.get("task") or {}
     if not isinstance(task.get("source"), str):
@@ -60,8 +61,9 @@ def _generate(
     try:
         code = write(made, choice.genes)
     except NotRewritable as error:  # the first guess could be written: a rare shape of the genes
-        raise WorkerError("internal", f"the offline author can't write {choice.genes}: {error}"
-                          ) from None
+        raise WorkerError(
+            "internal", f"the offline author can't write {choice.genes}: {error}"
+        ) from None
     arguments = {"code": code, "summary": words.summary(made, choice)}
     return _call(asked, tools, "submit_kernel", arguments)
 

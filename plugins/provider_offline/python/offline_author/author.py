@@ -11,6 +11,7 @@ from kernel_evolve_worker.task import LoadedTask, load_task
 from offline_author import genes as g
 from offline_author import matmul_kernel, pointwise_kernel, rows_kernel
 from offline_author.capture import Captured, NotRewritable, capture
+from offline_author.expr import ViewError
 from offline_author.kernel import Kernel
 from offline_author.lower import is_trivial, lower
 from offline_author.module_text import ModuleWriter
@@ -87,7 +88,12 @@ def _study(task: LoadedTask) -> Study:
         write(made, space.default)  # what can't be written has to be found now, not later
         return made
     except NotRewritable as error:
-        return Study(task, captured, None, [], g.Space(), [], str(error), operators)
+        why = str(error)
+    except RecursionError:
+        why = f"the chain of operators of the task {task.name} is too long for the offline author."
+    except ViewError as error:
+        why = f"the task {task.name} sees memory in a way the offline author can't follow: {error}"
+    return Study(task, captured, None, [], g.Space(), [], why, operators)
 
 
 def _refuse_pointless(task: LoadedTask, program: Program, groups: list[Group]) -> None:

@@ -168,7 +168,7 @@ def _trace(task: LoadedTask, run: Callable, places: list[Argument | State]) -> f
         except DataDependentOutputException as error:
             raise NotRewritable(
                 f"forward of the task {task.name} decides by a value of a tensor "
-                f"({_operator(error)}{_line(error, task)}), so its operators can't be captured as one graph."
+                f"({_where(error, task)}), so its operators can't be captured as one graph."
             ) from None
         except WorkerError:
             raise
@@ -177,7 +177,8 @@ def _trace(task: LoadedTask, run: Callable, places: list[Argument | State]) -> f
             if "data-dependent" in text or "DynamicOutputShape" in type(error).__name__:
                 raise NotRewritable(
                     f"forward of the task {task.name} has a result whose size depends on the "
-                    f"data ({_operator(error)}{_line(error, task)}), so its operators can't be captured as one graph."
+                    f"data ({_where(error, task)}), so its operators can't be captured as one "
+                    "graph."
                 ) from None
             raise NotRewritable(
                 f"forward of the task {task.name} can't be captured as one graph of operators: "
@@ -187,16 +188,13 @@ def _trace(task: LoadedTask, run: Callable, places: list[Argument | State]) -> f
     return graph
 
 
-def _operator(error: Exception) -> str:
+def _where(error: Exception, task: LoadedTask) -> str:
+    """The operator that an error names and the last line of the task that it passed."""
     func = getattr(error, "func", None)
-    return str(func) if func is not None else type(error).__name__
-
-
-def _line(error: Exception, task: LoadedTask) -> str:
-    """", line 12", the last line of the task that the error passed; "" if none."""
+    name = str(func) if func is not None else type(error).__name__
     frames = traceback.extract_tb(error.__traceback__)
     lines = [f.lineno for f in frames if task.path and f.filename == task.path]
-    return f", line {lines[-1]}" if lines else ""
+    return f"{name}, line {lines[-1]}" if lines else name
 
 
 @contextlib.contextmanager

@@ -188,9 +188,7 @@ def _softmax(low: Lowerer, node: fx.Node, args: list[Any], kwargs: dict[str, Any
     return m.cast(m.f("sub", shifted, m.f("log", total)), dtype)
 
 
-def _normalised(
-    low: Lowerer, x: Expr, dims: list[int], epsilon: float
-) -> tuple[Expr, Expr, Expr]:
+def _normalised(low: Lowerer, x: Expr, dims: list[int], epsilon: float) -> tuple[Expr, Expr, Expr]:
     """((x - mean) / sqrt(var + epsilon), mean, reciprocal deviation), dimensions kept."""
     m = low.maths
     variance, mean = low.reducer.variance(x, dims, True, x.dtype, 0)

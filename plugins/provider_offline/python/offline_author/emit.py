@@ -20,12 +20,12 @@ from offline_author.pointwise import REGISTER_NAMES, TEMPLATES, register_type
 INLINE_WIDTH = 44
 INT32_LIMIT = 2**31 - 1
 #: Names that every kernel uses for its own indices, and names of Python that shouldn't be hidden.
-RESERVED = frozenset(
+_OWN = (
     "rows cols mask row_mask col_mask offsets program start depth depth_mask batch band height "
     "inside row_start col_start row_blocks col_blocks product left right tl triton torch math nn "
-    "device self".split()
-) | frozenset(dir(builtins)) | frozenset(keyword.kwlist)
-
+    "device self"
+)
+RESERVED = frozenset(_OWN.split()) | frozenset(dir(builtins)) | frozenset(keyword.kwlist)
 #: Names for results of operations whose own name is Python's.
 CLEARER = {"not": "negated", "inot": "inverted", "and": "both", "or": "either", "abs": "size",
            "round": "rounded", "imaximum": "maximum", "iminimum": "minimum"}  # fmt: skip
@@ -204,9 +204,7 @@ class Body:
     def _as_one(axis: Axis, access: Access) -> int:
         """The step of an axis whose dimensions lie in this buffer as if they were one; else 0."""
         steps = [access.stride[p] for p in axis.places]
-        merged = all(
-            a == b * n for a, b, n in zip(steps, steps[1:], axis.dims[1:], strict=False)
-        )
+        merged = all(a == b * n for a, b, n in zip(steps, steps[1:], axis.dims[1:], strict=False))
         return steps[-1] if merged and axis.size > 1 else 0
 
     def mask(self, varied: frozenset[str]) -> str:

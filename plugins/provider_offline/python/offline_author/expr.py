@@ -52,7 +52,7 @@ class Expr:
 
 @dataclass(eq=False)
 class Load(Expr):
-    """The elements of `buffer` seen through `meta` (its size, stride and offset; it has no data)."""
+    """The elements of `buffer` seen through `meta`: its size, strides and offset, without data."""
 
     buffer: Buffer = None  # type: ignore[assignment]
     meta: torch.Tensor = None  # type: ignore[assignment]

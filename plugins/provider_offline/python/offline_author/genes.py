@@ -67,9 +67,7 @@ def gene_name(kernel: int, name: str) -> str:
 
 def part(genes: Genes, kernel: int, space: Space) -> Genes:
     """The genes of one kernel of the file, under their plain names."""
-    return {
-        n: genes.get(gene_name(kernel, n), space.default[n]) for n in space.values
-    }
+    return {n: genes.get(gene_name(kernel, n), space.default[n]) for n in space.values}
 
 
 def spelled(genes: Genes) -> str:

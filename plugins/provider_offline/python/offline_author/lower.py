@@ -167,7 +167,7 @@ class Lowerer:
                 return self.pool.load(out)
         raise NotRewritable(
             f"forward of the task {self.captured.name} uses a constant tensor of shape "
-            f"{tuple(tensor.shape)} that belongs to no parameter or buffer; register it as a buffer."
+            f"{tuple(tensor.shape)} that belongs to no parameter or buffer; register it as one."
         )
 
     def call(self, node: fx.Node) -> Any:
@@ -204,11 +204,13 @@ class Lowerer:
                 f"({node.target})."
             )
         if _is_view(source.target) or any(
-            isinstance(u.target, torch._ops.OpOverload) and _is_view(u.target)
-            for u in source.users
+            isinstance(u.target, torch._ops.OpOverload) and _is_view(u.target) for u in source.users
         ):
             raise NotRewritable(f"forward writes in place through a view ({node.target}).")
-        value = self.lower(node, name.removesuffix("_"), args, kwargs)
+        try:
+            value = self.lower(node, name.removesuffix("_"), args, kwargs)
+        except Unsupported:
+            raise NotRewritable(f"forward writes in place with {node.target}.") from None
         self.env[source] = value
         return value
 
@@ -283,7 +285,10 @@ class Lowerer:
             )
         first = next((o for o in outs if o is not None), None)
         if first is None:
-            raise NotRewritable(f"forward calls {node.target}, whose result is no tensor.")
+            raise NotRewritable(
+                f"forward calls {node.target}, which the offline author can neither rewrite nor "
+                "leave to PyTorch: its result is no tensor."
+            )
         self.defs.append(
             TorchOp(first, name, target=node.target, args=tuple(args), kwargs=kwargs, outs=outs,
                     is_sequence=many)

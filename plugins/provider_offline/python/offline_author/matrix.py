@@ -8,7 +8,7 @@ import torch
 
 from offline_author.expr import Buffer, Expr, Load, Pw, product, reads, walk
 from offline_author.pointwise import HEAVY
-from offline_author.program import Matmul, Reduction
+from offline_author.program import Matmul
 
 if TYPE_CHECKING:
     from offline_author.lower import Lowerer
@@ -36,7 +36,8 @@ class Diagonal:
         rank = len(self.shape)
         if name in ("expand", "view", "_unsafe_view", "reshape", "alias", "clone"):
             return self if shape == self.shape else None
-        if name == "t" or (name == "transpose" and {a % rank for a in args} == {rank - 2, rank - 1}):
+        last_two = {rank - 2, rank - 1}
+        if name == "t" or (name == "transpose" and {a % rank for a in args} == last_two):
             return self
         swapped = [*range(rank - 2), rank - 1, rank - 2]
         if name == "permute" and [a % rank for a in args[0]] == swapped:
@@ -151,5 +152,3 @@ class Matrices:
             return low.reducer.reduce("sum", wide, [], False, dtype, "trace")
         diagonal = low.view(x, lambda t: t.diagonal())
         return low.reducer.reduce("sum", diagonal, [], False, dtype, "trace")
-
-

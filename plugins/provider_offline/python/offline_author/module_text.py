@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from offline_author.capture import Captured, NotRewritable
-from offline_author.expr import Buffer, Load, contiguous_strides, same_strides
+from offline_author.expr import Buffer, Load, contiguous_strides, product, same_strides
 from offline_author.kernel import Kernel
 from offline_author.program import DTYPE_NAMES, Program, TorchOp
 from offline_author.schedule import Group
@@ -120,7 +120,7 @@ class ModuleWriter:
             if text:
                 lines.append(text)
         for name, child in module.named_children():
-            if next(child.parameters(), None) is not None or next(child.buffers(), None) is not None:
+            if any(True for _ in (*child.parameters(), *child.buffers())):
                 lines += self._holder(child, _member(path, name))
         return lines
 
@@ -271,9 +271,7 @@ def allocation(b: Buffer) -> str:
     kind = DTYPE_NAMES[b.dtype]
     if same_strides(b.size, b.stride, contiguous_strides(b.size)):
         return f"torch.empty({_tuple(b.size)}, dtype={kind}, device=device)"
-    return (
-        f"torch.empty_strided({_tuple(b.size)}, {_tuple(b.stride)}, dtype={kind}, device=device)"
-    )
+    return f"torch.empty_strided({_tuple(b.size)}, {_tuple(b.stride)}, dtype={kind}, device=device)"
 
 
 def view_text(load: Load) -> str:
@@ -287,10 +285,12 @@ def view_text(load: Load) -> str:
         order = [by_stride.get(pair) for pair in zip(size, stride, strict=True)]
         if sorted(i for i in order if i is not None) == list(range(len(size))):
             return f"{b.python}.permute({', '.join(str(i) for i in order)})"
-    whole = same_strides(b.size, b.stride, contiguous_strides(b.size))
-    if load.offset == 0 and whole and same_strides(size, stride, contiguous_strides(size)):
-        if b.numel == torch.Size(size).numel():
-            return f"{b.python}.view({', '.join(str(n) for n in size)})"
+    whole = load.offset == 0 and b.numel == product(size)
+    plain = [
+        same_strides(*x, contiguous_strides(x[0])) for x in ((b.size, b.stride), (size, stride))
+    ]
+    if whole and all(plain):
+        return f"{b.python}.view({', '.join(str(n) for n in size)})"
     offset = f"{b.python}.storage_offset() + {load.offset}"
     return f"{b.python}.as_strided({_tuple(size)}, {_tuple(stride)}, {offset})"
 

@@ -87,9 +87,8 @@ class Maths:
         if e.dtype is dtype:
             return e
         if isinstance(e, Const):
-            if not dtype.is_floating_point and isinstance(e.value, float):
-                if not math.isfinite(e.value):
-                    return self.pool.pw("cast", [e], dtype)
+            if not dtype.is_floating_point and not math.isfinite(e.value):
+                return self.pool.pw("cast", [e], dtype)
             return self.pool.const(e.value, dtype, e.shape)
         return self.pool.pw("cast", [e], dtype)
 
@@ -103,9 +102,7 @@ class Maths:
 
     def make(self, op: str, args: list[Expr | float], dtype: torch.dtype) -> Expr:
         """`op` computed and resulting in `dtype`; numbers become constants."""
-        made = [
-            self.cast(a, dtype) if isinstance(a, Expr) else self.number(a, dtype) for a in args
-        ]
+        made = [self.cast(a, dtype) if isinstance(a, Expr) else self.number(a, dtype) for a in args]
         return self.pool.pw(op, made, dtype)
 
     def f(self, op: str, *args: Expr | float) -> Expr:
@@ -179,8 +176,9 @@ class Maths:
         half = self.f("mul", x, 0.5)
         if approximate == "tanh":
             cube = self.f("mul", self.f("mul", x, x), x)
-            inner = self.f("mul", self.f("add", x, self.f("mul", cube, 0.044715)),
-                           math.sqrt(2.0 / math.pi))
+            inner = self.f(
+                "mul", self.f("add", x, self.f("mul", cube, 0.044715)), math.sqrt(2.0 / math.pi)
+            )
             return self.f("mul", half, self.f("add", self.tanh(inner), 1.0))
         error = self.f("erf", self.f("mul", x, math.sqrt(0.5)))
         return self.f("mul", half, self.f("add", error, 1.0))
@@ -338,8 +336,9 @@ def _trunc(m: Maths, dtype: torch.dtype, a: list[Any], k: dict[str, Any]) -> Exp
 
 def _not(m: Maths, dtype: torch.dtype, a: list[Any], k: dict[str, Any]) -> Expr | None:
     if dtype is torch.bool:
-        return m.pool.pw("not", [m.compare("ne", a[0], 0) if a[0].dtype is not torch.bool
-                                 else a[0]], torch.bool)
+        return m.pool.pw(
+            "not", [m.compare("ne", a[0], 0) if a[0].dtype is not torch.bool else a[0]], torch.bool
+        )
     return m.make("inot", [a[0]], dtype)
 
 

@@ -38,7 +38,7 @@ def inlined(program: Program, group: Group) -> list[Expr]:
         bound = pool.bind(member.d.expr, member.d.out.size)
 
         def leaf(e: Expr) -> Expr:
-            return made.get(e.buffer.name, e) if isinstance(e, Load) else e  # noqa: B023
+            return made.get(e.buffer.name, e) if isinstance(e, Load) else e
 
         made[member.d.out.name] = pool.rebuild(bound, leaf)
         exprs.append(made[member.d.out.name])

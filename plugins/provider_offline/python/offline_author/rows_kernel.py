@@ -56,7 +56,7 @@ def plan(program: Program, group: Group) -> Plan:
         expr = over_rows(pool, member, group.rows, group.red)
 
         def leaf(e: Expr) -> Expr:
-            inner = made.get(e.buffer.name) if isinstance(e, Load) else None  # noqa: B023
+            inner = made.get(e.buffer.name) if isinstance(e, Load) else None
             if inner is None or isinstance(inner.member.d, Reduction):
                 return e
             return inner.expr
@@ -92,8 +92,8 @@ def plan(program: Program, group: Group) -> Plan:
             plan_.reduced.setdefault(x.buffer.name, []).append(x.uid)
     last_row, last_col = axes[0].places[-1], axes[1].places[-1]
     full = [a.stride for a in accesses.values() if a.stride[last_row] and a.stride[last_col]]
-    plan_.along_rows = bool(full) and all(s[last_col] != 1 for s in full) and any(
-        s[last_row] == 1 for s in full
+    plan_.along_rows = (
+        bool(full) and all(s[last_col] != 1 for s in full) and any(s[last_row] == 1 for s in full)
     )
     return plan_
 
@@ -119,8 +119,10 @@ def space(program: Program, group: Group) -> Space:
             widths.append(whole)
         width = whole if whole <= LONGEST_IN_REGISTERS else 4096
         height = 1
-        while height * 2 in heights and height * 2 * width <= 2048 and (
-            rows >= height * 2 * 4 * MULTIPROCESSORS
+        while (
+            height * 2 in heights
+            and height * 2 * width <= 2048
+            and (rows >= height * 2 * 4 * MULTIPROCESSORS)
         ):
             height *= 2
         default = {"BLOCK_M": height, "BLOCK_N": width}
@@ -167,8 +169,8 @@ def build(program: Program, group: Group, genes: Genes, name: str) -> Kernel:
 
 def _note(step: Step) -> str:
     d = step.member.d
-    text = formula(step.expr)
-    return f"{d.out.name} = {d.op} of {text}" if isinstance(d, Reduction) else f"{d.out.name} = {text}"
+    how = f"{d.op} of " if isinstance(d, Reduction) else ""
+    return f"{d.out.name} = {how}{formula(step.expr)}"
 
 
 def _in_registers(p: Plan, body: Body, group: Group, cols: int) -> None:

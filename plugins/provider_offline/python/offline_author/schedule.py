@@ -79,9 +79,7 @@ def refine(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...] | No
     return tuple(reversed(sizes)) or (1,)
 
 
-def over_rows(
-    pool: ExprPool, member: Member, rows: tuple[int, ...], red: tuple[int, ...]
-) -> Expr:
+def over_rows(pool: ExprPool, member: Member, rows: tuple[int, ...], red: tuple[int, ...]) -> Expr:
     """The member's expression with every leaf over `rows + red` (or `rows`, if row_only)."""
     d = member.d
     assert isinstance(d, (Pointwise, Reduction))
@@ -94,9 +92,7 @@ def over_rows(
     return pool.view(bound, lambda t: t.view(space))
 
 
-def store_view(
-    pool: ExprPool, member: Member, rows: tuple[int, ...], red: tuple[int, ...]
-) -> Load:
+def store_view(pool: ExprPool, member: Member, rows: tuple[int, ...], red: tuple[int, ...]) -> Load:
     """How the member's result lies in memory over `rows + red` (a reduction's over `rows`)."""
     d = member.d
     whole = pool.load(d.out)
@@ -219,20 +215,13 @@ class Scheduler:
             if order is None:
                 return False
             split.append(Member(m.d, order))
-        trial = Group("rows", [Member(d)], rows, red)
-        kept, g_kind = g.members, g.kind
+        before = (g.kind, g.members, g.rows, g.red)
         g.kind, g.members, g.rows, g.red = "rows", split, rows, red
-        if self._shares(trial, g) and all(
-            refine((*rows, *red), m.d.out.size) is not None for m in split
-        ):
-            if self._try_rows(g, Member(d), rows, red):
-                return True
-        g.kind, g.members, g.rows, g.red = g_kind, kept, kept[0].d.out.size, ()
+        fits = all(refine((*rows, *red), m.d.out.size) is not None for m in split)
+        if fits and self._try_rows(g, Member(d), rows, red):
+            return True
+        g.kind, g.members, g.rows, g.red = before
         return False
-
-    @staticmethod
-    def _shares(one: Group, other: Group) -> bool:
-        return bool(set(one.read()) & (set(other.read()) | set(other.produced())))
 
     @staticmethod
     def _natural_order(

@@ -6,7 +6,6 @@ from typing import Any
 
 from offline_author import genes as g
 from offline_author.author import Study
-
 from offline_author.program import Matmul, Reduction
 from offline_author.schedule import Group
 

@@ -97,6 +97,7 @@ class RecordingDriver:
 
             def __call__(self, *args: Any) -> None:
                 grid = tuple(int(n) for n in args[:3])
+                driver.allocate_scratch(self.launched.metadata, grid)
                 if driver.trials is not None:
                     driver.trials.append((self.launched, grid))
                 else:
@@ -107,6 +108,17 @@ class RecordingDriver:
         self.last: Launched | None = None
         self.trials: list[tuple[Launched, tuple]] | None = None
         self.pause: Callable[[], Any] = contextlib.nullcontext
+
+    def allocate_scratch(self, metadata: Any, grid: tuple) -> None:
+        """Asks Triton's allocator as a real launch does: it raises if the candidate set none."""
+        size = getattr(metadata, "global_scratch_size", 0)
+        if size:
+            from triton.runtime import _allocation
+
+            holder = _allocation._allocator
+            allocate = holder.get() if hasattr(holder, "get") else holder
+            with self.pause():
+                allocate(grid[0] * grid[1] * grid[2] * size, metadata.global_scratch_align, 0)
 
     def is_active(self) -> bool:
         return True

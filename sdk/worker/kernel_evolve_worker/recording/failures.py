@@ -1,9 +1,10 @@
-"""Turns whatever went wrong with a candidate into a stage, a code and one sentence with its line."""
+"""Turns what went wrong with a candidate into a stage, a code and one sentence with its line."""
 
 from __future__ import annotations
 
 import re
 import traceback
+from pathlib import Path
 from typing import Any
 
 from kernel_evolve_worker.recording.driver import AutotuneTooWide
@@ -69,8 +70,8 @@ def _compiler_error(error: BaseException, source: str, line: int | None, last: A
     from triton.runtime.errors import AutotunerError, OutOfResources, PTXASError
 
     if isinstance(error, CompilationError):
-        return _front_end(error, line)
-    kernel = getattr(last, "fn", None)
+        return _front_end(error, source, line)
+    kernel = _kernel_in(error) or getattr(last, "fn", None)
     name = getattr(kernel, "__name__", "the kernel")
     defined = definition_line(kernel) if kernel is not None else line
     if isinstance(error, OutOfResources):
@@ -79,7 +80,8 @@ def _compiler_error(error: BaseException, source: str, line: int | None, last: A
             f"{_place(defined)}{name} needs {error.required} of {error.name}, the GPU has "
             f"{error.limit}: use smaller blocks or fewer stages.", defined)
     if isinstance(error, PTXASError):
-        found = re.search(r"(?:error|fatal)\s*:\s*(.+)", str(error))
+        found = re.search(r"(?:; error|ptxas fatal|ptxas error)\s*:\s*(.+)",
+                          error.error_message or "")
         return failure("compile", "ptxas_error",
                        f"{_place(defined)}ptxas rejects {name}: "
                        f"{one_line(found[1] if found else error)}", defined)
@@ -101,7 +103,20 @@ def _compiler_error(error: BaseException, source: str, line: int | None, last: A
     return None
 
 
-def _front_end(error: Any, line: int | None) -> dict[str, Any]:
+def _kernel_in(error: BaseException) -> Any:
+    """The kernel that Triton was compiling when the error arose."""
+    from triton.runtime.jit import JITFunction
+
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        holder = trace.tb_frame.f_locals.get("self")
+        if type(holder) is JITFunction:
+            found = holder
+        trace = trace.tb_next
+    return found
+
+
+def _front_end(error: Any, source: str, line: int | None) -> dict[str, Any]:
     """An error of Triton's front end: the innermost function and its own line."""
     inner, seen = error, set()
     while inner is not None and id(inner) not in seen:
@@ -111,7 +126,7 @@ def _front_end(error: Any, line: int | None) -> dict[str, Any]:
             break
         inner = cause
     offset = getattr(getattr(inner, "node", None), "lineno", None)
-    start = _start_of(getattr(inner, "src", None))
+    start = _start_of(getattr(inner, "src", None), source)
     at = start + offset - 1 if start is not None and offset is not None else line
     text = inner.error_message
     if not text:
@@ -124,16 +139,16 @@ def _front_end(error: Any, line: int | None) -> dict[str, Any]:
     return failure("compile", "compile_error", f"{_place(at)}{text}", at)
 
 
-def _start_of(src: str | None) -> int | None:
-    """The file's line of `def` for the source text of a Triton function."""
-    from triton.runtime import jit
-
-    if src is None:
+def _start_of(src: str | None, source: str) -> int | None:
+    """The line of the candidate's file on which the text of a Triton function begins."""
+    try:
+        lines = [line.strip() for line in Path(source).read_text(encoding="utf-8").splitlines()]
+    except OSError:
         return None
-    known = getattr(jit, "_triton_jit_function_registry", {})
-    for function in reversed(list(known.values())):
-        if getattr(function, "src", None) == src:
-            return definition_line(function)
+    wanted = [line.strip() for line in (src or "").splitlines()]
+    for start in range(len(lines) if wanted else 0):
+        if lines[start : start + len(wanted)] == wanted:
+            return start + 1
     return None
 
 

@@ -63,7 +63,6 @@ DENIED = {
     "triton.runtime.driver.reset_active": "replaces the driver",
     "triton.runtime.driver.driver": "replaces the driver",
     "triton.tools.compile": "reaches the compiler",
-    "triton.set_allocator": "changes global state",
 }
 
 DENIED_CALLS = {
@@ -79,7 +78,7 @@ DENIED_CALLS = {
 ALLOWED_DUNDERS = frozenset({
     "__init__", "__name__", "__doc__", "__version__", "__post_init__", "__call__", "__repr__",
     "__all__", "__annotations__", "__main__", "__future__", "__hash__", "__eq__", "__len__",
-    "__iter__", "__next__", "__enter__", "__exit__", "__getitem__", "__slots__", "__class_getitem__",
+    "__iter__", "__next__", "__enter__", "__exit__", "__getitem__", "__slots__",
 })  # fmt: skip
 
 # Names that have no business in a kernel file, not even inside a string.

@@ -185,8 +185,9 @@ class Recorder(TorchDispatchMode):
                 or torch.Tag.dynamic_output_shape in tags and name != "aten.index.Tensor"):
             raise self._refused(f"{name}: what happens next depends on data")
         if name.startswith("aten.index") and len(args) > 1 and isinstance(args[1], (list, tuple)):
-            if any(isinstance(i, torch.Tensor) and i.dtype in (torch.bool, torch.uint8)
-                   for i in args[1]):
+            masks = [i for i in args[1]
+                     if isinstance(i, torch.Tensor) and i.dtype in (torch.bool, torch.uint8)]
+            if masks:
                 raise self._refused(f"{name} with a mask: the shape depends on data")
         if torch.Tag.nondeterministic_seeded in tags:
             raise self._refused(f"{name}: random numbers inside forward")
@@ -222,9 +223,9 @@ class Recorder(TorchDispatchMode):
     def _shapes(self, func: Any, name: str, given: list[Any], spec: Any) -> Any:
         """The operator's results without data."""
         args, kwargs = tree_unflatten([_meta(x) for x in given], spec)
-        if "device" in kwargs or not any(isinstance(x, torch.Tensor) for x in given):
-            if any(argument.name == "device" for argument in func._schema.arguments):
-                kwargs["device"] = torch.device("meta")
+        makes = "device" in kwargs or not any(isinstance(x, torch.Tensor) for x in given)
+        if makes and any(argument.name == "device" for argument in func._schema.arguments):
+            kwargs["device"] = torch.device("meta")
         try:
             return func(*args, **kwargs)
         except NotImplementedError:

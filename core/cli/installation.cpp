@@ -102,6 +102,12 @@ graph::NodeTypeCatalog CatalogOf(const Registry& registry) {
   return catalog;
 }
 
+graph::PluginVersions VersionsOf(const Registry& registry) {
+  graph::PluginVersions versions;
+  for (const TypeInfo& type : registry.types()) versions[type.plugin_id] = type.plugin_version;
+  return versions;
+}
+
 Result<GraphFile> FindGraph(const std::string& wanted) {
   const bool is_name =
       wanted.find('/') == std::string::npos && fs::path(wanted).extension().empty();
@@ -121,8 +127,7 @@ Result<GraphFile> FindGraph(const std::string& wanted) {
 }
 
 Result<graph::Graph> OpenGraph(const GraphFile& file, const Registry& registry) {
-  graph::PluginVersions versions;
-  for (const TypeInfo& type : registry.types()) versions[type.plugin_id] = type.plugin_version;
+  const graph::PluginVersions versions = VersionsOf(registry);
   graph::LoadedGraph loaded =
       graph::LoadGraph(file.file, file.root, CatalogOf(registry), &versions);
   if (loaded.graph && loaded.diagnostics.empty()) return std::move(*loaded.graph);

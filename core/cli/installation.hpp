@@ -36,6 +36,9 @@ Result<Registry> OpenRegistry(const Arguments& arguments);
 
 graph::NodeTypeCatalog CatalogOf(const Registry& registry);
 
+// Plugin id -> version, for a graph's `requires`.
+graph::PluginVersions VersionsOf(const Registry& registry);
+
 // A graph file, and the folder tree that its references stay inside.
 struct GraphFile {
   std::filesystem::path file;

@@ -19,6 +19,7 @@ int Run(const Arguments& arguments) {
   const Result<Registry> registry = OpenRegistry(arguments);
   if (!registry) return Fail(registry.error());
   const graph::NodeTypeCatalog catalog = CatalogOf(*registry);
+  const graph::PluginVersions versions = VersionsOf(*registry);
   Json all = Json::Arr();
   size_t bad = 0;
   for (const std::string& wanted : arguments.All("FILE")) {
@@ -27,10 +28,15 @@ int Run(const Arguments& arguments) {
     const Result<std::string> text = ReadFile(file->file);
     if (!text) return Fail(text.error());
     std::vector<Diagnostic> diagnostics;
+    std::string shown;  // what the loader lets be seen of the text: no secret of a profile
     if (graph::LooksLikeProfile(*text)) {
-      diagnostics = graph::LoadProfile(file->file).diagnostics;
+      graph::LoadedProfile loaded = graph::LoadProfile(file->file);
+      diagnostics = std::move(loaded.diagnostics);
+      shown = std::move(loaded.source);
     } else {
-      diagnostics = graph::LoadGraph(file->file, file->root, catalog).diagnostics;
+      graph::LoadedGraph loaded = graph::LoadGraph(file->file, file->root, catalog, &versions);
+      diagnostics = std::move(loaded.diagnostics);
+      shown = std::move(loaded.source);
     }
     bad += diagnostics.empty() ? 0 : 1;
     if (format == "json") {
@@ -40,7 +46,7 @@ int Run(const Arguments& arguments) {
       std::printf("%s: ok\n", wanted.c_str());
     } else {
       for (const Diagnostic& one : diagnostics) {
-        std::fputs(FormatDiagnostic(one, *text).c_str(), stderr);
+        std::fputs(FormatDiagnostic(one, shown).c_str(), stderr);
       }
       std::fprintf(stderr, "%s: %zu error%s\n", wanted.c_str(), diagnostics.size(),
                    diagnostics.size() == 1 ? "" : "s");

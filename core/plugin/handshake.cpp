@@ -116,7 +116,7 @@ std::string HandshakeRefusal(const ke_plugin* plugin) {
     return TooShort("a type table", plugin->types->struct_size, sizeof(ke_type));
   }
   for (size_t i = 0; i < plugin->type_count; ++i) {
-    const std::string problem = CheckType(TypeAt(*plugin, i), i);
+    std::string problem = CheckType(TypeAt(*plugin, i), i);
     if (!problem.empty()) return problem;
   }
   return {};

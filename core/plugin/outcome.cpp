@@ -12,6 +12,9 @@ Error Wrong(const std::string& where, const std::string& what) {
   return Failed(ErrorClass::kInvalidOutput, where + ": " + what);
 }
 
+// GCC 12 sees an overlap that is not there in "'" + <temporary>.
+std::string Quoted(std::string_view name) { return std::string("'").append(name).append("'"); }
+
 struct Field {
   std::string name;
   bool (*fits)(const Json& value);
@@ -101,7 +104,7 @@ Status CheckEffects(TypeKind type, const Json& effects) {
     const std::string where = "effects[" + std::to_string(i) + "]";
     if (Status checked = CheckEffect(type, effect, where); !checked.ok()) return checked;
     if (!ids.insert(effect.Text("id")).second) {
-      return Wrong(where + ".id", "'" + effect.Text("id") + "' is used twice");
+      return Wrong(where + ".id", Quoted(effect.Text("id")) + " is used twice");
     }
   }
   return {};
@@ -130,7 +133,7 @@ Status CheckDone(TypeKind type, const Json& done) {
 Status CheckError(const Json& error) {
   if (!error.is_object()) return Wrong("error", "expected {\"class\", \"message\"}");
   if (!ParseErrorClass(error.Text("class"))) {
-    return Wrong("error.class", "'" + error.Text("class") + "' is not one of the error classes");
+    return Wrong("error.class", Quoted(error.Text("class")) + " is not one of the error classes");
   }
   if (!IsText(error["message"])) return Wrong("error.message", "expected a sentence");
   return {};

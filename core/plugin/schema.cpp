@@ -79,8 +79,9 @@ Status CheckSchema(const Json& schema, const std::string& where) {
       "type",        "enum",  "default",    "minimum",  "maximum",
       "description", "items", "properties", "required", "additionalProperties",
       "x-ke"};
-  if (!schema.is_object())
+  if (!schema.is_object()) {
     return At(where, std::string("expected object, got ") + schema.type_name());
+  }
   for (const auto& [key, value] : schema.object()) {
     if (kKeywords.count(key) == 0) return At(where + "." + key, "this keyword is not supported");
   }
@@ -189,7 +190,8 @@ Status CheckParamsSchema(const Json& schema) {
 }
 
 Result<Json> ApplyParamsSchema(const Json& schema, const Json& params, const std::string& where) {
-  Json value = params.is_null() && schema.Text("type") == "object" ? Json::Obj() : params;
+  Json value = params;
+  if (params.is_null() && schema.Text("type") == "object") value = Json::Obj();
   Status done = Complete(schema, where, &value);
   if (!done.ok()) return done.error();
   return value;

@@ -248,7 +248,8 @@ std::optional<std::string> FindProgram(const std::string& name) {
   const char* path = std::getenv("PATH");
   for (const std::string& folder : Split(path != nullptr ? path : "/usr/bin:/bin", ':')) {
     if (folder.empty()) continue;  // POSIX means the current folder, which nobody should
-    std::string file = folder + "/" + name;
+    std::string file = folder;
+    file.append("/").append(name);
     if (runs(file)) return file;
   }
   return std::nullopt;

@@ -41,7 +41,7 @@ Outcome EvaluateNode::Step(const json& event) {
 }
 
 Outcome StopNode::Step(const json& event) {
-  return Outcome::Error("unavailable",
+  return Outcome::Error("cancelled",
                         event.at("with").value("reason", "the graph stopped the run"));
 }
 

@@ -89,7 +89,7 @@ TEST(Protocol, AProcessThatDoesNotComeUpSaysItsLastWords) {
   EXPECT_EQ(reply.error().exit_code, kExitEnvironment);
 }
 
-TEST(Protocol, AFatalMessageReachesTheCallerWord) {
+TEST(Protocol, AFatalMessageReachesTheCallerWordForWord) {
   Worker worker(FakeOptions("fatal"));
   const auto reply = CallAndWait(&worker, CallOf("f"));
   EXPECT_EQ(Describe(reply), "unavailable: PyTorch is not installed; type x");

@@ -112,7 +112,7 @@ class Host {
 class Outcome {
  public:
   // At least one effect; ids are unique within the list. All results come in one event.
-  static Outcome Effects(std::vector<json> effects) { return Outcome("effects", effects); }
+  static Outcome Effects(const std::vector<json>& effects) { return Outcome("effects", effects); }
   static Outcome Done(json value) { return Outcome("done", std::move(value)); }
   // The sentence and class that PluginError would carry, without throwing.
   static Outcome Error(const std::string& error_class, const std::string& message) {

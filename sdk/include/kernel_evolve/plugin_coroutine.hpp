@@ -159,6 +159,7 @@ class Context {
     using Wait::Wait;
     std::vector<Reply> await_resume() const {
       std::vector<Reply> replies;
+      replies.reserve(effects_.size());
       for (const json& effect : effects_) replies.push_back(Take(effect));
       return replies;
     }
@@ -170,6 +171,7 @@ class Context {
   // Several at once, answered together, in the order given. None at all does not wait.
   WaitAll All(std::vector<Effect> effects) {
     std::vector<json> bodies;
+    bodies.reserve(effects.size());
     for (Effect& effect : effects) bodies.push_back(std::move(effect.body));
     return {this, std::move(bodies)};
   }
@@ -217,7 +219,7 @@ class Coroutine : public Resumable {
     if (context_.asked_.empty()) {
       throw PluginError("internal", "the coroutine waits for something that is no effect");
     }
-    return Outcome::Effects(std::move(context_.asked_));
+    return Outcome::Effects(context_.asked_);
   }
 
  private:

@@ -116,9 +116,7 @@ class _Server:
         try:
             self.answer(answer)
         except NotJson as error:
-            self.answer(
-                _error("invalid_output", f"{job.module}.{job.function} returned {error}")
-            )
+            self.answer(_error("invalid_output", f"{job.module}.{job.function} returned {error}"))
 
     def next_job(self) -> Job | None:
         """Waits for the session's next call; None when there will be none."""

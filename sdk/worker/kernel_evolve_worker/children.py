@@ -58,9 +58,7 @@ class Child:
     setting `finished` to a message for the host. The owner calls `close` once `gone`.
     """
 
-    def __init__(
-        self, jail: Jail, call: Call, temporary: str, forget: Callable[[], None]
-    ) -> None:
+    def __init__(self, jail: Jail, call: Call, temporary: str, forget: Callable[[], None]) -> None:
         """Forks. In the child it calls `forget` and never returns. Raises JailError or OSError when
         that fails."""
         self.session = call.session
@@ -217,7 +215,7 @@ class Child:
             self._control = -1
 
     def _kill_reaper(self) -> None:
-        """For a reaper that does not end: it is this process's own child, so its pid is not reused."""
+        """For a reaper that does not end. It is this process's own child: its pid is not reused."""
         self._kill_at = time.monotonic() + _END_GRACE_S
         os.kill(self.reaper, signal.SIGKILL)
 

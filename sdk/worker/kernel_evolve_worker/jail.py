@@ -145,11 +145,7 @@ def describe(flags: int) -> dict[str, Any]:
         "proc": "private" if flags & _PROC else "shared",
         "user": "namespace" if flags & _USER else "shared",
         "network": "none" if flags & _NETWORK else "refused" if guarded else "open",
-        "filesystem": "private"
-        if flags & _MOUNTS
-        else "landlock"
-        if flags & _LANDLOCK
-        else "open",
+        "filesystem": "private" if flags & _MOUNTS else "landlock" if flags & _LANDLOCK else "open",
         "seccomp": guarded,
     }
 
@@ -172,7 +168,9 @@ def hidden_places() -> list[str]:
     """Real paths of what is shown empty, each outside the others."""
     homes = [pwd.getpwuid(os.getuid()).pw_dir] if _has_entry() else []
     homes.append(os.environ.get("HOME", ""))
-    homes = [home for home in homes if home.startswith("/") and os.path.realpath(home) not in _SYSTEM]
+    homes = [
+        home for home in homes if home.startswith("/") and os.path.realpath(home) not in _SYSTEM
+    ]
     found = {os.path.realpath(path) for path in (*_HIDDEN, *homes) if os.path.exists(path)}
     return sorted(
         path for path in found if not any(path != other and _under(path, other) for other in found)
@@ -238,7 +236,7 @@ class Jail:
         return not self.namespaces
 
     def _bind_list(self, scratch: str, readable: Sequence[str], temporary: str) -> list[_Bind]:
-        """What lies in a hidden place and is needed, as spelled and as it really is, and what may be
+        """What is needed of the hidden places, as spelled and as it really is, and what may be
         written; parents before children."""
         wanted: dict[str, bool] = {}
         for path in (*self._own_paths, *readable):
@@ -361,7 +359,7 @@ class Jail:
 
 
 def become_guardian() -> None:
-    """Makes this process inherit orphans, and its memory and environment unreadable to its equals."""
+    """Makes this process inherit orphans, and unreadable to other processes of its user."""
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     set_dumpable, set_child_subreaper = 4, 36
     prctl(set_dumpable, 0, 0, 0, 0)

@@ -1,7 +1,7 @@
 """The zygote: one process with PyTorch and Triton loaded that forks a jailed child per call.
 
-It speaks ../PROTOCOL.md on its stdin and stdout, has one thread, touches no CUDA and loads no code of
-a call: the child does. It ends, with all its children, when its stdin closes.
+It speaks ../PROTOCOL.md on its stdin and stdout, has one thread, touches no CUDA and loads no code
+of a call: the child does. It ends, with all its children, when its stdin closes.
 """
 
 from __future__ import annotations
@@ -304,9 +304,7 @@ def _raise_open_files() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="kernel_evolve_worker", description=__doc__)
     parser.add_argument("--jail", type=Path, required=True, help="path of libke_jail.so")
-    parser.add_argument(
-        "--isolation", choices=("auto", "namespaces", "subreaper"), default="auto"
-    )
+    parser.add_argument("--isolation", choices=("auto", "namespaces", "subreaper"), default="auto")
     return parser.parse_args()
 
 

@@ -279,16 +279,20 @@ def look_around(request, context):
     }
 
 
+def _attack(pid):
+    return {
+        "kill": _attempt(lambda: os.kill(pid, signal.SIGKILL)),
+        "memory": _attempt(lambda: open(f"/proc/{pid}/mem", "rb").read(1)),
+        "environment": _attempt(lambda: open(f"/proc/{pid}/environ", "rb").read()),
+        "descriptors": _attempt(lambda: os.open(f"/proc/{pid}/fd/0", os.O_RDONLY)),
+    }
+
+
 def attack_processes(request, context):
     """Tries to see, signal and read the given processes of the outside."""
     outcome = {}
     for pid in request["pids"]:
-        outcome[str(pid)] = {
-            "kill": _attempt(lambda: os.kill(pid, signal.SIGKILL)),
-            "memory": _attempt(lambda: open(f"/proc/{pid}/mem", "rb").read(1)),
-            "environment": _attempt(lambda: open(f"/proc/{pid}/environ", "rb").read()),
-            "descriptors": _attempt(lambda: os.open(f"/proc/{pid}/fd/0", os.O_RDONLY)),
-        }
+        outcome[str(pid)] = _attack(pid)
     outcome["all"] = _attempt(lambda: os.kill(-1, 0))
     outcome["parent"] = _attempt(lambda: os.kill(os.getppid(), signal.SIGKILL))
     return outcome
@@ -330,10 +334,9 @@ def multiply(request, context):
 
 
 def compile_kernel(request, context):
+    import probe_kernel
     import triton
     from triton.backends.compiler import GPUTarget
-
-    import probe_kernel
 
     source = triton.compiler.ASTSource(
         fn=probe_kernel.scale,

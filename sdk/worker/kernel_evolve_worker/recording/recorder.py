@@ -73,6 +73,11 @@ class Recorder(TorchDispatchMode):
         self._paused = 0
         self._constant_bytes = 0
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: PyTorch would load its compiler, which takes seconds, only to keep it out of here."""
+        return False
+
     # -- buffers ------------------------------------------------------------------------------
 
     def _register(self, tensor: torch.Tensor, origin: str) -> str:
@@ -170,14 +175,14 @@ class Recorder(TorchDispatchMode):
             return func(*args, **kwargs)
         if func.namespace != "aten":
             raise self._refused(f"the operator {name}")
-        self._refuse_data(func, name, args)
+        self._refuse_data(func, name, args, kwargs)
         if name in _EMPTY:
             result = func(*args, **kwargs)
             self._register(result, "empty")
             return result
         return self._record(func, name, args, kwargs)
 
-    def _refuse_data(self, func: Any, name: str, args: Any) -> None:
+    def _refuse_data(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> None:
         tags = func.tags
         if name.startswith(_STORAGE):
             raise self._refused(f"{name}: a tensor that changes its memory")
@@ -189,7 +194,7 @@ class Recorder(TorchDispatchMode):
                      if isinstance(i, torch.Tensor) and i.dtype in (torch.bool, torch.uint8)]
             if masks:
                 raise self._refused(f"{name} with a mask: the shape depends on data")
-        if torch.Tag.nondeterministic_seeded in tags:
+        if torch.Tag.nondeterministic_seeded in tags and not _never_drops(func, args, kwargs):
             raise self._refused(f"{name}: random numbers inside forward")
 
     def _record(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -327,6 +332,14 @@ def _arguments(func: Any, args: Any, kwargs: dict[str, Any]) -> Iterator[tuple[A
             yield argument, args[index]
         elif argument.name in kwargs:
             yield argument, kwargs[argument.name]
+
+
+def _never_drops(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether an operator with a dropout is called with its rate at zero."""
+    rates = [argument.name for argument in func._schema.arguments if argument.name == "dropout_p"]
+    given = [value for argument, value in _arguments(func, args, kwargs)
+             if argument.name == "dropout_p"]
+    return bool(rates) and not any(given)
 
 
 def _written(func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> list[torch.Tensor]:

@@ -80,7 +80,8 @@ void EventLoop::Work() {
 }
 
 double EventLoop::NextTimer() const {
-  return timers_.empty() ? kNever : timers_.begin()->first.first;
+  if (timers_.empty()) return kNever;
+  return timers_.begin()->first.first;
 }
 
 bool EventLoop::RunDueTimer() {

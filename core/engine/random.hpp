@@ -27,9 +27,6 @@ class RandomStream {
     return static_cast<double>(Bits(index) >> 11U) * 0x1.0p-53;
   }
 
-  // In [0, 2^53): survives every JSON reader.
-  int64_t Seed() const { return static_cast<int64_t>(Bits(0) >> 11U); }
-
  private:
   static constexpr uint64_t kGamma = 0x9E3779B97F4A7C15U;
 

@@ -127,7 +127,9 @@ void Reduction::Dispatch(const Pending& pending) {
     perform.request = Json::Obj({{"task", plan_.task},
                                  {"candidate", std::move(candidate)},
                                  {"asked", pending.effect["asked"]},
-                                 {"seed", StreamOf(plan_, pending.key).Seed()}});
+                                 // One seed a run: the evaluator makes its references once. No
+                                 // candidate sees it, or the data that come of it.
+                                 {"seed", static_cast<int64_t>(plan_.seed)}});
   }
   Emit(std::move(perform));
 }

@@ -41,10 +41,11 @@ const Json* Archive::FindVerdict(const std::string& source_hash, const std::stri
   return found == entry->verdicts.end() ? nullptr : &found->second;
 }
 
-void Archive::Record(const std::string& source_hash, const std::string& asked, Json verdict) {
+void Archive::Record(const std::string& source_hash, const std::string& asked,
+                     const Json& verdict) {
   const auto found = by_source_.find(source_hash);
   assert(found != by_source_.end());
-  entries_[found->second].verdicts.try_emplace(asked, std::move(verdict));
+  entries_[found->second].verdicts.try_emplace(asked, verdict);
 }
 
 Json Archive::Best() const {

@@ -27,7 +27,7 @@ class Archive {
   const Json* FindVerdict(const std::string& source_hash, const std::string& asked) const;
 
   // Keeps a verdict; the source must have been added. A second one for the same request is ignored.
-  void Record(const std::string& source_hash, const std::string& asked, Json verdict);
+  void Record(const std::string& source_hash, const std::string& asked, const Json& verdict);
 
   // The candidate with the highest counted speedup, its `speedup` and `verdict` filled in; the
   // earlier one on a tie, one that is not `weak` before any that is; null when none counts.

@@ -203,18 +203,23 @@ Status CheckArguments(const Json& parameters, const Json& arguments, const std::
   if (!arguments.is_object()) {
     return BadResponse("the arguments of the tool '" + tool + "' are no object");
   }
-  const std::string where = "the argument '";
+  // Names an argument in a sentence.
+  const auto named = [&tool](const std::string& name) {
+    std::string text = "the argument '";
+    text.append(name).append("' of the tool '").append(tool).append("'");
+    return text;
+  };
   const Json& properties = parameters["properties"];
   const Json& required = parameters["required"];
   if (required.is_array()) {
     for (const Json& name : required.array()) {
       if (!name.is_string() || arguments.contains(name.string())) continue;
-      return BadResponse(where + name.string() + "' of the tool '" + tool + "' is missing");
+      return BadResponse(named(name.string()) + " is missing");
     }
   }
   const bool closed = parameters["additionalProperties"] == Json(false);
   for (const auto& [name, value] : arguments.object()) {
-    const std::string place = where + name + "' of the tool '" + tool + "'";
+    const std::string place = named(name);
     if (!properties.contains(name)) {
       if (closed) return BadResponse(place + " is unknown");
       continue;

@@ -190,9 +190,9 @@ Status CheckParamsSchema(const Json& schema) {
 }
 
 Result<Json> ApplyParamsSchema(const Json& schema, const Json& params, const std::string& where) {
-  Json value = params;
+  Result<Json> value(params);
   if (params.is_null() && schema.Text("type") == "object") value = Json::Obj();
-  Status done = Complete(schema, where, &value);
+  Status done = Complete(schema, where, &value.value());
   if (!done.ok()) return done.error();
   return value;
 }

@@ -38,13 +38,5 @@ TEST(RandomStream, IsUniformEnoughToChooseBy) {
   for (const int count : buckets) EXPECT_NEAR(count, kDraws / 10, 5 * 42);
 }
 
-TEST(RandomStream, SeedsSurviveReadersThatKnowDoublesOnly) {
-  for (int i = 0; i < 1000; ++i) {
-    const int64_t seed = RandomStream(1, "n", i, 1, 1).Seed();
-    EXPECT_GE(seed, 0);
-    EXPECT_LT(seed, int64_t{1} << 53U);
-  }
-}
-
 }  // namespace
 }  // namespace kernel_evolve

@@ -7,8 +7,10 @@ best.py). With VERDICT (a run folder's verdict.json) the modelled figures stand 
 ones. Prints one JSON object. This is a check of the model by hand, not an evaluator: the candidate
 runs in this process.
 
-Method: outputs compared first; then interleaved rounds, each sample on a flushed L2 (256 MiB
-written), timed by CUDA events around one call; median and the 5th and 95th percentile in ms.
+Method: outputs compared first; then interleaved rounds, each sample on a flushed L2 (256 MiB read:
+written lines would have to be written back while the clock runs), queued behind a pause of the GPU
+so that no launch is waited for, timed by CUDA events around one call; median and the 5th and 95th
+percentile in ms.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import torch
 
 ROUNDS = 200  # samples of each contender
 WARMUP = 20  # calls before the first sample: compilation, autotuning, clocks
+PAUSE_CYCLES = 2_000_000  # about 1 ms: longer than Python needs to queue a call
 FLUSH_BYTES = 256 * 2**20  # more than twice the L2 of an H200 (60 MB)
 
 
@@ -47,7 +50,8 @@ def make(model: type, arguments: Any) -> torch.nn.Module:
 
 def sample(call: Callable[[], Any], flush: torch.Tensor) -> float:
     """Milliseconds of one call on a cold L2."""
-    flush.zero_()
+    flush.sum()
+    torch.cuda._sleep(PAUSE_CYCLES)
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
     call()
@@ -82,7 +86,7 @@ def main() -> int:
             (a.double() - b.double()).abs().max().item() / max(a.double().abs().max().item(), 1e-30)
             for a, b in zip(torch.utils._pytree.tree_leaves(expected),
                             torch.utils._pytree.tree_leaves(got), strict=True))
-        flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
+        flush = torch.zeros(FLUSH_BYTES // 4, dtype=torch.int32, device="cuda")
         samples: dict[str, list[float]] = {name: [] for name in calls}
         for call in calls.values():
             for _ in range(WARMUP):

@@ -57,6 +57,20 @@ TEST_F(ShippedTest, TheSimulatorRecordsThenJudges) {
             Parsed(R"({"done": {"verdict": {"win": true}}})"));
 }
 
+TEST_F(ShippedTest, TheSimulatorAskedAboutTheTaskAloneTriesItAndRunsNoCandidate) {
+  const auto simulator = Create("evaluator_simulator");
+  const Json trial = Only(StepOk(*simulator, R"({"type": "start", "request": {
+      "task": {"source": "class Model: ..."}, "asked": "task", "seed": 7}})"));
+  EXPECT_EQ(trial.Text("function"), "try_task");
+  const Json done = StepOk(*simulator, R"({"type": "results", "results": {"e1": {"ok": {
+      "original_time": 2.75, "precision": "fp32", "notes": []}}}})");
+  const Json& verdict = done["done"]["verdict"];
+  EXPECT_TRUE(verdict.Flag("ok"));
+  EXPECT_FALSE(verdict.Flag("win", true));
+  EXPECT_EQ(verdict.Text("reason"),
+            "the task is sound; eager takes 2.75 ms (modelled), judged as fp32");
+}
+
 TEST_F(ShippedTest, OneTaskHasOneJudgeProcess) {
   const auto session = [this](const std::string& source) {
     const auto simulator = Create("evaluator_simulator");

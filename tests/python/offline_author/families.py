@@ -108,6 +108,7 @@ _TABLE: dict[str, tuple] = {
     "rms_norm_by_hand": ("x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.w",
                          f"{R}(9, 66)", "x", "self.w = nn.Parameter(torch.ones(66))"),
     "group_norm": ("self.n(x).relu()", f"{R}(3, 8, 5, 6)", "x", "self.n = nn.GroupNorm(4, 8)"),
+    "instance_norm": ("F.instance_norm(x)", f"{R}(2, 3, 8, 9)"),
     # Whole reductions and losses.
     "total": ("x.sum()", f"{R}(200, 300)"),
     "mean_square_error": ("F.mse_loss(x, y)", f"{R}(120, 130), {R}(120, 130)", "x, y"),
@@ -138,6 +139,8 @@ _TABLE: dict[str, tuple] = {
     "attention": ("F.scaled_dot_product_attention(q, k, v)",
                   f"{R}(1, 2, 17, 16), {R}(1, 2, 17, 16), {R}(1, 2, 17, 16)", "q, k, v"),
     "einsum": ("torch.einsum('bij,bjk->bik', a, b)", f"{R}(2, 17, 20), {R}(2, 20, 18)", "a, b"),
+    "lstm_cell": ("h, c = self.l(x, (h, c))\nreturn h, c", f"{R}(5, 20), {R}(5, 16), {R}(5, 16)",
+                  "x, h, c", "self.l = nn.LSTMCell(20, 16)"),
     "matrix_vector": ("a @ v + 1", f"{R}(33, 50), {R}(50)", "a, v"),
     "outer": ("torch.outer(a, b) * 2", f"{R}(33), {R}(50)", "a, b"),
     "dot": ("torch.dot(a, b)", f"{R}(333), {R}(333)", "a, b"),
@@ -152,6 +155,7 @@ _TABLE: dict[str, tuple] = {
     "concatenation": ("torch.cat([x * 2, y], 1).relu()", f"{R}(9, 20), {R}(9, 13)", "x, y"),
     "embedding": ("self.n(self.e(i))", "torch.randint(0, 50, (3, 7))", "i",
                   "self.e = nn.Embedding(50, 40)\nself.n = nn.LayerNorm(40)"),
+    "index": ("x[i] + 1", f"{R}(9, 50), torch.randint(0, 9, (4,))", "x, i"),
     # Holders of parameters.
     "plain_attribute": ("x * self.s", f"{R}(300)", "x", "self.s = torch.full((300,), 2.0)"),
     "registered_mask": ("x.masked_fill(self.m == 0, -1e4).softmax(-1)", f"{R}(3, 40, 40)", "x",

@@ -192,8 +192,8 @@ class Reflect(unittest.TestCase):
            "ok": True, "correct": True, "stage": "done", "parent": None}  # fmt: skip
 
     def _last(self, **verdict: Any) -> dict[str, Any]:
-        return {"id": "c2", "parent": "c1", "code": "",
-                "summary": 'x; genes {"BLOCK": 512, "num_warps": 4}', "verdict": verdict}  # fmt: skip
+        summary = 'x; genes {"BLOCK": 512, "num_warps": 4}'
+        return {"id": "c2", "parent": "c1", "code": "", "summary": summary, "verdict": verdict}
 
     def test_a_step_up(self) -> None:
         last = self._last(ok=True, correct=True, stage="done", metrics={"speedup": 3.0})

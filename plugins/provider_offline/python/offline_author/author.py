@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernel_evolve_worker.task import LoadedTask, load_task
@@ -55,6 +58,8 @@ class Study:
         return [x for x in self.groups if x.kind != "torch"]
 
 
+RECURSION_LIMIT = 8000
+
 _STUDIES: dict[str, Study] = {}
 _KEPT = 8
 
@@ -65,8 +70,20 @@ def study(source: str, path: str) -> Study:
     if key not in _STUDIES:
         if len(_STUDIES) >= _KEPT:
             _STUDIES.pop(next(iter(_STUDIES)))
-        _STUDIES[key] = _study(load_task(source, path))
+        with _deep_recursion():
+            _STUDIES[key] = _study(load_task(source, path))
     return _STUDIES[key]
+
+
+@contextlib.contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """An expression is as deep as its chain of operators is long."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, RECURSION_LIMIT))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def _study(task: LoadedTask) -> Study:
@@ -114,6 +131,11 @@ def _refuse_pointless(task: LoadedTask, program: Program, groups: list[Group]) -
 
 def write(made: Study, genes: g.Genes) -> str:
     """The candidate's file. The same study and genes give the same text."""
+    with _deep_recursion():
+        return _write(made, genes)
+
+
+def _write(made: Study, genes: g.Genes) -> str:
     assert made.captured is not None and made.program is not None
     program = made.program
     launches: list[tuple[Group, Kernel | None]] = []

@@ -155,37 +155,53 @@ def capture(task: LoadedTask) -> Captured:
 
 
 def _trace(task: LoadedTask, run: Callable, places: list[Argument | State]) -> fx.GraphModule:
+    try:
+        graph = _trace_on("cuda", task, run, places)
+    except NotRewritable:
+        raise
+    except Exception as error:  # some operators of a GPU ask its driver even about a fake tensor
+        try:
+            graph = _trace_on("cpu", task, run, places)
+        except NotRewritable:
+            raise
+        except Exception:  # the first error is the one that concerns the task
+            text = " ".join(str(error).split())[:200]
+            raise NotRewritable(
+                f"forward of the task {task.name} can't be captured as one graph of operators: "
+                f"{type(error).__name__}: {text}"
+            ) from None
+    graph.graph.eliminate_dead_code()
+    return graph
+
+
+def _trace_on(
+    device: str, task: LoadedTask, run: Callable, places: list[Argument | State]
+) -> fx.GraphModule:
+    """The graph of `run` on fake tensors. Whatever a user's forward raises passes through."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(_quiet())
         stack.enter_context(torch.no_grad())
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         fakes = [
-            torch.empty_strided(p.size, p.stride, dtype=p.dtype, device="cuda") for p in places
+            torch.empty_strided(p.size, p.stride, dtype=p.dtype, device=device) for p in places
         ]
         try:
             pure = torch.func.functionalize(run, remove="mutations")
-            graph = make_fx(pure, decomposition_table=decompositions())(*fakes)
+            return make_fx(pure, decomposition_table=decompositions())(*fakes)
         except DataDependentOutputException as error:
             raise NotRewritable(
                 f"forward of the task {task.name} decides by a value of a tensor "
                 f"({_where(error, task)}), so its operators can't be captured as one graph."
             ) from None
-        except WorkerError:
-            raise
-        except Exception as error:  # whatever a user's forward raises becomes one sentence
-            text = " ".join(str(error).split())
+        except Exception as error:
+            text = str(error)
             if "data-dependent" in text or "DynamicOutputShape" in type(error).__name__:
                 raise NotRewritable(
                     f"forward of the task {task.name} has a result whose size depends on the "
                     f"data ({_where(error, task)}), so its operators can't be captured as one "
                     "graph."
                 ) from None
-            raise NotRewritable(
-                f"forward of the task {task.name} can't be captured as one graph of operators: "
-                f"{type(error).__name__}: {text[:200]}"
-            ) from None
-    graph.graph.eliminate_dead_code()
-    return graph
+            raise
 
 
 def _where(error: Exception, task: LoadedTask) -> str:

@@ -232,10 +232,11 @@ def _group_norm(low: Lowerer, node: fx.Node, args: list[Any], kwargs: dict[str, 
 @_composite("_native_batch_norm_legit_no_training", "native_batch_norm")
 def _batch_norm(low: Lowerer, node: fx.Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
     name = node.target._schema.name.split("::")[1]
+    training = False
     if name == "native_batch_norm":
         x, weight, bias, mean, variance, training, _momentum, epsilon = args
-        if training:
-            return None
+        if training and mean is not None:
+            return None  # it also moves the running statistics
     else:
         x, weight, bias, mean, variance, _momentum, epsilon = args
     if _used(node) - {0}:
@@ -248,8 +249,11 @@ def _batch_norm(low: Lowerer, node: fx.Node, args: list[Any], kwargs: dict[str, 
         return low.view(e, lambda t: t.view(-1, *[1] * (rank - 2)))
 
     wide = m.cast(x, register_type(dtype))
-    inverse = m.f("rsqrt", m.f("add", m.cast(per_channel(variance), wide.dtype), epsilon))
-    y = m.f("mul", m.f("sub", wide, per_channel(mean)), inverse)
+    if training:
+        y, _, _ = _normalised(low, wide, [0, *range(2, rank)], epsilon)
+    else:
+        inverse = m.f("rsqrt", m.f("add", m.cast(per_channel(variance), wide.dtype), epsilon))
+        y = m.f("mul", m.f("sub", wide, per_channel(mean)), inverse)
     if weight is not None:
         y = m.f("mul", y, per_channel(weight))
     if bias is not None:
@@ -322,6 +326,23 @@ def _diag_embed(low: Lowerer, node: fx.Node, args: list[Any], kwargs: dict[str, 
     if offset != 0 or (one % rank, two % rank) != (rank - 2, rank - 1):
         return None
     return Diagonal(_dense(low, args[0]))
+
+
+@_composite("_thnn_fused_lstm_cell")
+def _lstm_cell(low: Lowerer, node: fx.Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if _used(node) - {0, 1}:
+        return None
+    m, dtype = low.maths, _dtype(node)
+    gates, hidden, cell, *biases = (None if a is None else _dense(low, a) for a in args)
+    total = m.make("add", [gates, hidden], dtype)
+    for bias in biases:
+        total = total if bias is None else m.f("add", total, bias)
+    entry, forget, new, out = (
+        low.view(total, lambda t, i=i: t.chunk(4, dim=1)[i], "gates") for i in range(4)
+    )
+    kept = m.f("mul", m.sigmoid(forget), cell)
+    state = m.f("add", kept, m.f("mul", m.sigmoid(entry), m.tanh(new)))
+    return [m.f("mul", m.sigmoid(out), m.tanh(state)), state, None]
 
 
 # Index ramps.

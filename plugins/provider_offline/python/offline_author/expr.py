@@ -188,17 +188,16 @@ def _apply(function: ViewFunction, meta: torch.Tensor) -> torch.Tensor:
 def walk(expr: Expr) -> Iterator[Expr]:
     """Every distinct subexpression once, arguments before what uses them."""
     seen: set[int] = set()
-
-    def visit(e: Expr) -> Iterator[Expr]:
-        if e.uid in seen:
-            return
-        seen.add(e.uid)
-        if isinstance(e, Pw):
-            for a in e.args:
-                yield from visit(a)
-        yield e
-
-    yield from visit(expr)
+    stack: list[tuple[Expr, bool]] = [(expr, False)]
+    while stack:
+        e, done = stack.pop()
+        if done:
+            yield e
+        elif e.uid not in seen:
+            seen.add(e.uid)
+            stack.append((e, True))
+            if isinstance(e, Pw):
+                stack.extend((a, False) for a in reversed(e.args))
 
 
 def loads(expr: Expr) -> list[Load]:

@@ -334,7 +334,7 @@ def alive(defs: list[Def], outputs: list[Any]) -> list[Def]:
         outs = d.outs if isinstance(d, TorchOp) else [d.out]
         if any(o is not None and o.name in needed for o in outs):
             kept.append(d)
-            needed.update(b.name for b in d.inputs())
+            needed.update(b.name for b in d.inputs)
     return kept[::-1]
 
 

@@ -80,7 +80,7 @@ class ModuleWriter:
     def __init__(self, captured: Captured, program: Program) -> None:
         self.captured = captured
         self.program = program
-        self.used = {b.python for d in program.defs for b in d.inputs() if b.kind == "state"}
+        self.used = {b.python for d in program.defs for b in d.inputs if b.kind == "state"}
         self.used |= {o.buffer.python for o in program.outputs if isinstance(o, Load)}
         self.first_path: dict[int, str] = {}
 
@@ -312,14 +312,12 @@ def torch_lines(d: TorchOp) -> list[str]:
     """The statement of an operator that stays in PyTorch."""
     if not isinstance(d.target, torch._ops.OpOverload):
         return [f"{d.out.name} = {d.target.text}"]
-    name = d.target._schema.name.split("::")[1]
-    call = public_name(d.target)
+    if d.target._schema.name == "aten::index":
+        places = ", ".join(":" if i is None else _argument(i) for i in d.args[1])
+        return [f"{d.out.name} = {_argument(d.args[0])}[{places}]"]
     arguments = [_argument(a) for a in d.args]
     arguments += [f"{k}={_argument(v)}" for k, v in d.kwargs.items()]
-    text = f"{call}({', '.join(arguments)})"
-    if name == "index" and isinstance(d.args[1], list):
-        places = ", ".join(":" if i is None else _argument(i) for i in d.args[1])
-        text = f"{_argument(d.args[0])}[{places}]"
+    text = f"{public_name(d.target)}({', '.join(arguments)})"
     if not d.is_sequence:
         return [f"{d.out.name} = {text}"]
     names = ", ".join("_" if o is None else o.name for o in d.outs)

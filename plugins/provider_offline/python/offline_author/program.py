@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -17,7 +18,9 @@ class Def:
     out: Buffer
     label: str  # what it computes, in the words of the task's operators
 
+    @cached_property
     def inputs(self) -> list[Buffer]:
+        """The buffers it reads; a definition never changes, so they are found once."""
         raise NotImplementedError
 
 
@@ -27,6 +30,7 @@ class Pointwise(Def):
 
     expr: Expr
 
+    @cached_property
     def inputs(self) -> list[Buffer]:
         return reads(self.expr)
 
@@ -40,6 +44,7 @@ class Reduction(Def):
     rows: tuple[int, ...]
     red: tuple[int, ...]
 
+    @cached_property
     def inputs(self) -> list[Buffer]:
         return reads(self.expr)
 
@@ -52,6 +57,7 @@ class Matmul(Def):
     b: Expr
     precision: str
 
+    @cached_property
     def inputs(self) -> list[Buffer]:
         return list({x.name: x for x in (*reads(self.a), *reads(self.b))}.values())
 
@@ -66,6 +72,7 @@ class TorchOp(Def):
     outs: list[Buffer | None] = field(default_factory=list)
     is_sequence: bool = False
 
+    @cached_property
     def inputs(self) -> list[Buffer]:
         found: dict[str, Buffer] = {}
 

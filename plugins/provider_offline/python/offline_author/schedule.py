@@ -59,7 +59,7 @@ class Group:
     def read(self) -> dict[str, Buffer]:
         """The buffers read from memory: not those that the group makes itself."""
         mine = self.produced()
-        return {b.name: b for m in self.members for b in m.d.inputs() if b.name not in mine}
+        return {b.name: b for m in self.members for b in m.d.inputs if b.name not in mine}
 
 
 def refine(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -124,8 +124,9 @@ class Scheduler:
         return ordered
 
     def _place(self, d: Def) -> None:
+        behind = self._behind(d)
         for g in sorted(self.groups, key=lambda g: self._closeness(g, d), reverse=True):
-            if len(g.members) < OUTPUT_LIMIT * 4 and not self._blocked(g, d) and self._join(g, d):
+            if len(g.members) < OUTPUT_LIMIT * 4 and id(g) not in behind and self._join(g, d):
                 return
         if isinstance(d, Reduction):
             self.groups.append(Group("rows", [Member(d)], d.rows or (1,), d.red))
@@ -138,22 +139,22 @@ class Scheduler:
 
     def _closeness(self, g: Group, d: Def) -> tuple[int, int]:
         """Groups whose results `d` reads come first, then those that read the same memory."""
-        mine = {b.name for b in d.inputs()}
+        mine = {b.name for b in d.inputs}
         return len(mine & set(g.produced())), len(mine & set(g.read()))
 
-    def _blocked(self, g: Group, d: Def) -> bool:
-        """Whether `d` reads something that is made after `g` from what `g` makes."""
-        behind: set[int] = {id(g)}
-        grew = True
-        while grew:
-            grew = False
-            made = {n for h in self.groups if id(h) in behind for n in h.produced()}
-            for h in self.groups:
-                if id(h) not in behind and made & set(h.read()):
-                    behind.add(id(h))
-                    grew = True
-        others = {n for h in self.groups if id(h) in behind and h is not g for n in h.produced()}
-        return bool(others & {b.name for b in d.inputs()})
+    def _behind(self, d: Def) -> set[int]:
+        """Ids of the groups that `d` can't join: something that `d` reads is made from them, in a
+        group between."""
+        owner = {name: g for g in self.groups for name in g.produced()}
+        found: set[int] = set()
+        waiting = [owner[b.name] for b in d.inputs if b.name in owner]
+        while waiting:
+            for name in waiting.pop().read():
+                above = owner.get(name)
+                if above is not None and id(above) not in found:
+                    found.add(id(above))
+                    waiting.append(above)
+        return found
 
     def _join(self, g: Group, d: Def) -> bool:
         if isinstance(d, (Matmul, TorchOp)) or g.kind == "torch":

@@ -83,6 +83,10 @@ class Tape:
             raise TapeError(f"the tape {path.name} can't be read: {error}") from None
         if not isinstance(data, dict) or data.get("tape") != FORMAT:
             raise TapeError(f"the file {path.name} isn't a tape of format {FORMAT}")
+        known = Tape().to_json().keys()
+        if data.keys() != known:
+            odd = sorted(data.keys() ^ known)
+            raise TapeError(f"the tape {path.name} lacks or adds the field {odd[0]}")
         return Tape(**{key: value for key, value in data.items() if key != "tape"},
                     folder=_blob_folder(path))
 

@@ -1,5 +1,6 @@
 #include "core/engine/effects.hpp"
 
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -105,6 +106,16 @@ class EffectRunner::Service : public std::enable_shared_from_this<Service> {
   int64_t sequence_ = 0;
 };
 
+namespace {
+
+// A call without a session may run what a model wrote: it must not reach what another call wrote.
+std::filesystem::path ScratchOfItsOwn(const std::filesystem::path& scratch) {
+  static std::atomic<int64_t> calls{0};  // of the process: runs may share a folder
+  return scratch / "calls" / std::to_string(++calls);
+}
+
+}  // namespace
+
 EffectRunner::EffectRunner(EventLoop& loop, InstanceFactory& factory, WorkerPort& worker,
                            std::shared_ptr<RunHandles> run, std::filesystem::path scratch)
     : loop_(loop),
@@ -142,7 +153,7 @@ void EffectRunner::CallWorker(int64_t token, const Json& effect, const Caller& c
   call.path = {caller.plugin_dir / "python"};
   call.request = effect["request"];
   call.deadline_s = effect.Number("deadline_s", kDefaultDeadline);
-  call.scratch = scratch_;
+  call.scratch = call.session.empty() ? ScratchOfItsOwn(scratch_) : scratch_;
   call.limits = effect["limits"].is_object() ? effect["limits"] : Json::Obj();
   // Both come on the worker's thread, maybe before Call returns, hence by mail.
   const auto mailbox = loop_.mailbox();
@@ -150,6 +161,9 @@ void EffectRunner::CallWorker(int64_t token, const Json& effect, const Caller& c
       std::move(call),
       [this, mailbox, token](Result<WorkerReply> reply) {
         Json outcome = OutcomeOf(reply ? Result<Json>(std::move(reply->value)) : reply.error());
+        if (reply && !reply->isolation.is_null()) {
+          outcome["isolation"] = std::move(reply->isolation);
+        }
         mailbox->Post([this, token, outcome = std::move(outcome)]() mutable {
           Complete(token, std::move(outcome));
         });

@@ -69,7 +69,7 @@ struct State {
   std::vector<Activation> active;
   Ledger ledger;
   std::map<std::string, int64_t> calls;  // model alias -> calls handed out so far
-  int64_t largest_output = 0;  // tokens of the longest answer so far, for reservations
+  int64_t largest_output = 0;            // tokens of the longest answer so far, for reservations
   Archive archive;
   int64_t events = 0;  // how many were reduced
 

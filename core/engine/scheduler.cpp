@@ -28,8 +28,8 @@ Json Described(const char* event, const EffectKey& key, const Json& effect) {
 void AddDigest(const std::string& kind, const Json& value, Json* event) {
   if (kind == "evaluate") {
     Json verdict = Json::Obj();
-    for (const char* member : {"asked", "stage", "ok", "correct", "weak", "win", "class", "code",
-                               "reason", "metrics"}) {
+    for (const char* member :
+         {"asked", "stage", "ok", "correct", "weak", "win", "class", "code", "reason", "metrics"}) {
       if (value.contains(member)) verdict[member] = value[member];
     }
     (*event)["verdict"] = std::move(verdict);

@@ -63,6 +63,7 @@ class Simulator : public Coroutine {
     json record;
     if (recorded.ok() || !IsTheCandidates(recorded.error())) {
       record = recorded.value();  // throws what is not the candidate's
+      if (!recorded.isolation().is_null()) record["isolation"] = recorded.isolation();
     } else {
       // A task that hangs or crashes takes every candidate with it: blame the task first.
       co_await ctx.Worker(JudgeCall("try_task", request));
@@ -83,8 +84,7 @@ class Simulator : public Coroutine {
     call.limits = {{"memory_mb", params().at("memory_mb")}};
     call.request = {{"task", request.at("task")},
                     {"candidate", request.at("candidate")},
-                    {"asked", request.at("asked")},
-                    {"tape_dir", config().scratch_dir() + "/tapes"}};
+                    {"asked", request.at("asked")}};
     return call;
   }
 
@@ -114,8 +114,7 @@ constexpr char kParams[] = R"({
   "additionalProperties": false
 })";
 
-constexpr char kInterface[] =
-    R"({"class": "modelled", "blocking": false, "tries_tasks": true})";
+constexpr char kInterface[] = R"({"class": "modelled", "blocking": false, "tries_tasks": true})";
 
 }  // namespace
 

@@ -146,12 +146,12 @@ void BM_ClockReadingJournalled(benchmark::State& bench) {
 void BM_ModelCall(benchmark::State& bench) { RunSteps(bench, ModelCall(), false); }
 void BM_ModelCallJournalled(benchmark::State& bench) { RunSteps(bench, ModelCall(), true); }
 
-BENCHMARK(BM_EmptySteps)->Unit(benchmark::kMillisecond);
-BENCHMARK(BM_EmptyStepsJournalled)->Unit(benchmark::kMillisecond);
-BENCHMARK(BM_ClockReading)->Unit(benchmark::kMillisecond);
-BENCHMARK(BM_ClockReadingJournalled)->Unit(benchmark::kMillisecond);
-BENCHMARK(BM_ModelCall)->Unit(benchmark::kMillisecond);
-BENCHMARK(BM_ModelCallJournalled)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_EmptySteps)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(BM_EmptyStepsJournalled)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(BM_ClockReading)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(BM_ClockReadingJournalled)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(BM_ModelCall)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(BM_ModelCallJournalled)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 }  // namespace
 }  // namespace kernel_evolve

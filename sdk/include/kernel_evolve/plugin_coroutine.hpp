@@ -45,6 +45,8 @@ class Reply {
   }
   // The {"class", "message"} of an effect that is not ok().
   const json& error() const { return result_.at("error"); }
+  // Of a worker call: how far its process was walled off, {"level", ...}; null where unknown.
+  json isolation() const { return result_.value("isolation", json()); }
 
  private:
   json result_;

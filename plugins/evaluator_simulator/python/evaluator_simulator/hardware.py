@@ -31,6 +31,10 @@ LAUNCH = 3e-6  # measured: what one more small kernel adds to a stream
 # Matrix products as cuBLAS or a good Triton kernel reaches them.
 # fp32 without TF32: measured, 137 GFLOP in 2.69 ms.
 PEAK_FMA = 51e12
+# What a Triton product without tensor cores reaches of it. Measured: 0.13 with a transposed operand
+# (x W^T, 512^3 in 0.044 ms), 0.33 to 0.86 with row-major ones (512^3 to 4096^3). The model cannot
+# see the layout in shared memory, so it takes the slow end: a modelled win must hold on a GPU.
+DOT_FMA_SHARE = 0.13
 # Tensor cores: data sheet (TF32 494, fp16/bf16 989, fp8/int8 1979, fp64 67), 70% reached (chosen).
 REACHED = 0.70
 PEAK_TENSOR = {

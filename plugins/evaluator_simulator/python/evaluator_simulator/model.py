@@ -124,7 +124,7 @@ def _arithmetic(flops: dict[str, int], tensor: str) -> float:
 
 def _dot_peak(name: str, tensor: str) -> float:
     if name == "dot_ieee" or tensor == "fma":
-        return hw.PEAK_FMA
+        return hw.PEAK_FMA * hw.DOT_FMA_SHARE
     return hw.PEAK_TENSOR.get(name, hw.PEAK_FMA) * (1.0 if tensor == "wgmma" else hw.MMA_SHARE)
 
 

@@ -113,9 +113,9 @@ Result<GraphFile> FindGraph(const std::string& wanted) {
       wanted.find('/') == std::string::npos && fs::path(wanted).extension().empty();
   if (!is_name || fs::is_regular_file(wanted)) {
     std::error_code failed;
-    const fs::path file = fs::absolute(wanted, failed).lexically_normal();
-    if (!fs::exists(file)) return BadInput("there is no graph file " + wanted);
-    return GraphFile{file, file.parent_path()};
+    if (!fs::exists(wanted, failed)) return BadInput("there is no graph file " + wanted);
+    // The file stays as typed: diagnostics speak of it the way the user does.
+    return GraphFile{wanted, fs::absolute(wanted, failed).lexically_normal().parent_path()};
   }
   const fs::path file = ThisInstallation().graphs() / (wanted + ".yaml");
   if (fs::is_regular_file(file)) return GraphFile{file, file.parent_path()};

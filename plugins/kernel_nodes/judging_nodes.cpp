@@ -41,8 +41,7 @@ Outcome EvaluateNode::Step(const json& event) {
 }
 
 Outcome StopNode::Step(const json& event) {
-  return Outcome::Error("cancelled",
-                        event.at("with").value("reason", "the graph stopped the run"));
+  return Outcome::Error("cancelled", event.at("with").value("reason", "the graph stopped the run"));
 }
 
 }  // namespace kernel_nodes

@@ -49,8 +49,8 @@ TEST(Text, HashesAsThePublishedVectors) {
 }
 
 TEST(Diagnostic, CaretStandsUnderTheColumn) {
-  const Diagnostic d{"KE1103", "g.yaml", {{2, 5}, 7}, "no node is called 'evalute'",
-                     "did you mean 'evaluate'?"};
+  const Diagnostic d{
+      "KE1103", "g.yaml", {{2, 5}, 7}, "no node is called 'evalute'", "did you mean 'evaluate'?"};
   EXPECT_EQ(FormatDiagnostic(d, "a\nto: evalute\n"),
             "g.yaml:2:5: error[KE1103]: no node is called 'evalute'\n"
             "    2 | to: evalute\n"

@@ -153,6 +153,34 @@ class Flow(unittest.TestCase):
         self.assertEqual((stale["correct"], stale["code"]), (False, "wrong_values"), stale)
         self.assertIn("other weights", stale["reason"])
 
+    def test_expanded_inputs_stay_expanded(self) -> None:
+        source = task_source("return torch.diag(x) @ y + z",
+                             "torch.randn(96), torch.randn(96, 100), "
+                             "torch.randn(1, 100).expand(96, 100)")
+        code = ROW_SCALE.replace("d_ptr + at", "d_ptr + cols")
+        verdict = self.verdict(source, code)
+        self.assertTrue(verdict["correct"], verdict["reason"])
+
+    def test_tied_weights_are_one(self) -> None:
+        source = task_source(
+            "return self.b(torch.relu(self.a(x)))", "torch.randn(32, 16)",
+            init="self.a = nn.Linear(16, 16); self.b = nn.Linear(16, 16); "
+                 "self.b.weight = self.a.weight")
+        code = HEAD + """
+class ModelNew(nn.Module):
+    def __init__(self, *args):
+        super().__init__()
+        self.a = nn.Linear(16, 16)
+        self.b = nn.Linear(16, 16)
+        self.b.weight = self.a.weight
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+"""
+        verdict = self.verdict(source, code)
+        self.assertTrue(verdict["correct"], verdict["reason"])
+        self.assertEqual(verdict["code"], "no_kernel")
+
     def test_a_candidate_without_kernels_never_wins(self) -> None:
         code = HEAD + """
 class ModelNew(nn.Module):

@@ -20,6 +20,7 @@ from kernel_evolve_worker.recording.tape import (
     dtype_named,
     tree_refs,
 )
+from kernel_evolve_worker.tensors import distinct, write_values
 
 from .access import LaunchMemory
 from .execution import AtenStats, Execution, LaunchStats
@@ -191,7 +192,7 @@ class _Machine:
             if whole and buffer.name not in self.written and shared.count(buffer.name) == 1:
                 buffer.adopt(value)
             else:
-                self.tensor(ref).copy_(value)
+                write_values(self.tensor(ref), value)
 
     # -- steps --------------------------------------------------------------------------------
 
@@ -330,10 +331,10 @@ class _Machine:
             if fresh:
                 buffer.adopt(value)
             else:
-                self.tensor(ref).copy_(value)
+                write_values(self.tensor(ref), value)
         shadow = buffer.shadow_view(value.dtype, ref["shape"], ref["stride"], ref["offset"])
         if shadow is not None:
-            shadow.fill_(0)
+            distinct(shadow).fill_(0)
         else:
             buffer.forget()
         buffer.settle()

@@ -27,6 +27,7 @@ from kernel_evolve_worker.task import (
     make_inputs,
     run_forward,
 )
+from kernel_evolve_worker.tensors import write_values
 
 FIRST = "first"  # the purpose of a run whose results may be used again
 # Precision from coarse to fine: the coarsest type in which the reference stores a result decides.
@@ -368,7 +369,7 @@ class References:
                     # Half a unit of the type itself: anything smaller would be rounded away.
                     wide = tensor.double()
                     precise.move(wide, generator, 2 * unit)
-                    tensor.copy_(wide)
+                    write_values(tensor, wide)
             runs.append(self._eager(leaves, state))
         return runs
 

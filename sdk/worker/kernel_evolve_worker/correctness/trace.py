@@ -211,7 +211,7 @@ def trace_operators(model: torch.nn.Module, inputs: list[Any]) -> Trace:
     state = {k: v.clone() for k, v in model.state_dict().items() if isinstance(v, torch.Tensor)}
     fresh = tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, inputs)
     with torch.no_grad(), on_cpu(), _Recorder() as recorder:
-        torch.func.functional_call(model, state, tuple(fresh))
+        torch.func.functional_call(model, state, tuple(fresh), tie_weights=False)
     return Trace(recorder.operators, "run")
 
 
@@ -232,7 +232,12 @@ def _fake_run(model: torch.nn.Module, inputs: list[Any], device: str) -> list[Op
     with quiet_fakes(), FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
         state = {k: fake(v) for k, v in model.state_dict().items()}
         arguments = tuple(tree_map(fake, inputs))
+
+        def call() -> Any:
+            # Tied parameters come under every name they have: each is given its own value.
+            return torch.func.functional_call(model, state, arguments, tie_weights=False)
+
         if device == "cuda":
-            return run(lambda: torch.func.functional_call(model, state, arguments))
+            return run(call)
         with on_cpu():
-            return run(lambda: torch.func.functional_call(model, state, arguments))
+            return run(call)

@@ -65,7 +65,7 @@ void PrintAnswer(const Answer& answer, const RunOutcome& outcome, const fs::path
   std::string reason = answer.reason;
   if (!reason.empty() && reason.back() != '.') reason += ".";
   std::printf("\n%s: %s\n", answer.success ? "Success" : "No success", reason.c_str());
-  if (answer.best.is_object()) {
+  if (fs::exists(folder / "verdict.json")) {
     std::printf("  best candidate  %s\n  verdict         %s\n", (folder / "best.py").c_str(),
                 (folder / "verdict.json").c_str());
   }

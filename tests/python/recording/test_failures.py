@@ -171,6 +171,40 @@ def scale(x, out, count, BLOCK: tl.constexpr):
         self.fails(candidate(forward, init="self.calls = 0"), "integrity", "not_repeatable",
                    "two calls of forward")
 
+    def test_a_counter_that_would_strike_later(self) -> None:
+        strike = "\nif {} > 9: return args[0]\n" + CALL
+        hidden = {
+            "self.calls": candidate("self.calls += 1" + strike.format("self.calls"),
+                                    init="self.calls = 0"),
+            "ModelNew.calls": candidate("ModelNew.calls += 1" + strike.format("ModelNew.calls"),
+                                        init="ModelNew.calls = 0"),
+            "SEEN": candidate("SEEN.append(1)" + strike.format("len(SEEN)"),
+                              kernel=SCALE + "\nSEEN = []\n"),
+            "STEPS (left)": candidate("n = 10 - len(list(zip(STEPS, [0])))\n" + CALL,
+                                      kernel=SCALE + "\nSTEPS = iter([1] * 50)\n"),
+            "count (defaults)": candidate("n = count()" + strike.format("n"), kernel=SCALE + """
+def count(seen=[]):
+    seen.append(1)
+    return len(seen)
+"""),
+            "count (closure)": candidate("n = count()" + strike.format("n"), kernel=SCALE + """
+def make():
+    seen = []
+    def count():
+        seen.append(1)
+        return len(seen)
+    return count
+count = make()
+"""),
+        }
+        for where, code in hidden.items():
+            with self.subTest(where):
+                self.fails(code, "integrity", "state_across_calls", "forward changes ")
+
+    def test_what_the_first_call_builds_may_stay(self) -> None:
+        forward = "if self.block is None:\n    self.block = 64\n" + CALL
+        self.assertTrue(recorded(candidate(forward, init="self.block = None"))["ok"])
+
     def test_a_launch_outside_forward(self) -> None:
         init = "x = torch.zeros(100, device='cuda'); scale[(2,)](x, x, 100, BLOCK=64)"
         self.fails(candidate(init=init), "integrity", "candidate_error",

@@ -31,6 +31,7 @@ from kernel_evolve_worker.recording.driver import RecordingDriver, recording_dri
 from kernel_evolve_worker.recording.facade import Facade, Placement, Uncovered, cuda_facade
 from kernel_evolve_worker.recording.failures import describe, failure
 from kernel_evolve_worker.recording.recorder import Recorder, forward_outputs_to_tensors
+from kernel_evolve_worker.recording.remembered import first_change, remembered
 from kernel_evolve_worker.recording.tape import Tape
 from kernel_evolve_worker.task import construct, init_arguments, load_task, make_inputs, set_seed
 
@@ -140,7 +141,7 @@ class _Session:
                 where = "when the weights are copied"
                 state = self._state(reference, model)
                 where = "in forward"
-                return self._tape(model, inputs, state)
+                return self._tape(module, model, inputs, state)
             except WorkerError:
                 raise
             except (KeyboardInterrupt, GeneratorExit):
@@ -169,21 +170,29 @@ class _Session:
         model.train(reference.training)
         return [(name, own, ours[own]) for name, own in pairs.items()]
 
-    def _tape(self, model: torch.nn.Module, inputs: list[Any],
+    def _tape(self, module: Any, model: torch.nn.Module, inputs: list[Any],
               state: list[tuple[str, str, torch.Tensor]]) -> Tape | dict[str, Any]:
         """Calls forward three times: to warm up, for the tape, and to compare with it."""
         earlier: set[int] = set()
         recorders: list[Recorder] = []
+        memory: list[dict[str, str]] = []
         for _ in range(3):
             recorder = Recorder(self.placement, earlier, str(self.file))
             self._forward(recorder, model, inputs, state)
             earlier = earlier | recorder.made
             recorders.append(recorder)
+            memory.append(remembered(module, model))
         _, first, second = (_essence(recorder.tape) for recorder in recorders)
         if first != second:
             return failure("integrity", "not_repeatable",
                            "two calls of forward with the same shapes do different things: make "
                            "forward independent of earlier calls.")
+        # The first call may build what it needs; from then on nothing may change.
+        changed = first_change(memory[1], memory[2])
+        if changed is not None:
+            return failure("integrity", "state_across_calls",
+                           f"forward changes {changed} from call to call: make forward independent "
+                           "of earlier calls.")
         tape = recorders[1].tape
         tape.host = {"file": "candidate.py", "host_copies": len(self.placement.copies),
                      "training": model.training}

@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -45,21 +46,46 @@ def verdict_seconds(journal: Path) -> list[float]:
             if e.get("event") == "effect_finished" and e.get("asked") == "full"]
 
 
+class PeakMemory(threading.Thread):
+    """Follows the resident peak of one process alone, in KiB, until it ends."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.path = Path(f"/proc/{pid}/status")
+        self.kib = 0
+
+    def run(self) -> None:
+        while True:
+            try:
+                lines = self.path.read_text().splitlines()
+            except OSError:
+                return
+            peak = [line for line in lines if line.startswith("VmHWM:")]
+            if not peak:  # a zombie has none
+                return
+            self.kib = int(peak[0].split()[1])
+            time.sleep(0.1)
+
+
 def evolve(program: str, task: Path, evaluations: int, out: Path) -> dict[str, object]:
     """Runs the main job on a task and collects its row."""
     command = [program, "evolve", str(task), "--out", str(out), "--seed", "1",
                "--budget", f"evaluations={evaluations}", "--json"]
     begin = time.perf_counter()
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    own = PeakMemory(child.pid)
+    own.start()
     assert child.stdout is not None
     text = child.stdout.read()
     _, status, usage = os.wait4(child.pid, 0)
+    own.join()
     child.returncode = os.waitstatus_to_exitcode(status)
     row: dict[str, object] = {
         "task": task.stem,
         "exit": child.returncode,
         "seconds": round(time.perf_counter() - begin, 1),
-        "orchestrator MiB": usage.ru_maxrss // 1024,
+        "orchestrator MiB": own.kib // 1024,
+        "largest child MiB": usage.ru_maxrss // 1024,  # the greatest of the whole process tree
     }
     report = json.loads(text) if text.strip() else {}
     best = report.get("best") or {}

@@ -39,6 +39,7 @@ else
 fi
 stage "Build (gcc)" build dev
 stage "Python tests" python_tests
+stage "Official model clients" bash tests/clients/run.sh
 if $full; then
   stage "Build (clang, address and undefined)" build asan
   stage "Tests (address and undefined)" ctest --preset asan

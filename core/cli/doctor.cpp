@@ -8,31 +8,12 @@
 #include "core/base/json.hpp"
 #include "core/base/text.hpp"
 #include "core/cli/command.hpp"
+#include "core/cli/findings.hpp"
 #include "core/cli/installation.hpp"
 #include "core/worker/python.hpp"
 
 namespace kernel_evolve::cli {
 namespace {
-
-// Prints one finding a line and remembers whether something needed is missing.
-class Findings {
- public:
-  void Good(const std::string& what, const std::string& detail) { Line("ok", what, detail); }
-  void Missing(const std::string& what, const std::string& remedy) {
-    Line("MISSING", what, remedy);
-    complete_ = false;
-  }
-  // Not needed for the main job.
-  void Absent(const std::string& what, const std::string& detail) { Line("-", what, detail); }
-  bool complete() const { return complete_; }
-
- private:
-  static void Line(const char* mark, const std::string& what, const std::string& detail) {
-    std::printf("%-8s %-12s %s\n", mark, what.c_str(), detail.c_str());
-    std::fflush(stdout);
-  }
-  bool complete_ = true;
-};
 
 void CheckPlugins(const Arguments& arguments, Findings* findings) {
   const Result<Registry> registry = OpenRegistry(arguments);
@@ -115,6 +96,7 @@ int Run(const Arguments& arguments) {
   CheckPlugins(arguments, &findings);
   CheckPython(arguments, &findings);
   CheckGpu(&findings);
+  if (arguments.Has("--profile")) CheckModels(arguments, &findings);
   if (!findings.complete()) return kExitEnvironment;
   std::printf(
       "\nEverything that the main job needs is here. Try:\n"
@@ -123,10 +105,11 @@ int Run(const Arguments& arguments) {
   return kExitOk;
 }
 
-const Registration kThis({"doctor", "Says what is here, what is missing and what to type",
-                          WithPluginOptions({{"--python", "FILE",
-                                              "Python with PyTorch and Triton for the worker"}}),
-                          Run});
+const Registration kThis(
+    {"doctor", "Says what is here, what is missing and what to type",
+     WithPluginOptions({{"--profile", "FILE", "Also calls each of its models once"},
+                        {"--python", "FILE", "Python with PyTorch and Triton for the worker"}}),
+     Run});
 
 }  // namespace
 }  // namespace kernel_evolve::cli

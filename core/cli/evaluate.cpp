@@ -5,9 +5,11 @@
 
 #include "core/base/file.hpp"
 #include "core/base/text.hpp"
+#include "core/cli/bindings.hpp"
 #include "core/cli/command.hpp"
 #include "core/cli/installation.hpp"
 #include "core/cli/run_graph.hpp"
+#include "core/engine/once.hpp"
 #include "core/report/progress.hpp"
 
 namespace kernel_evolve::cli {
@@ -56,7 +58,7 @@ int Run(const Arguments& arguments) {
   }
   Result<Registry> registry = OpenRegistry(arguments);
   if (!registry) return Fail(registry.error());
-  const Result<Bindings> bindings = BindProfile(arguments, nullptr, *registry);
+  const Result<Bindings> bindings = Bind(arguments, nullptr, *registry);
   if (!bindings) return Fail(bindings.error());
   const Result<uint64_t> seed = SeedFrom(arguments);
   if (!seed) return Fail(seed.error());

@@ -5,7 +5,11 @@
 
 #include "core/base/file.hpp"
 #include "core/base/text.hpp"
+#include "core/cli/bindings.hpp"
 #include "core/cli/installation.hpp"
+#include "core/engine/cassette.hpp"
+#include "core/engine/journal.hpp"
+#include "core/engine/once.hpp"
 #include "core/report/answer.hpp"
 #include "core/report/progress.hpp"
 
@@ -75,6 +79,39 @@ void PrintAnswer(const Answer& answer, const RunOutcome& outcome, const fs::path
               FormatSeconds(usage.Number("wall")).c_str(),
               static_cast<long long>(usage.Number("llm_calls")),
               static_cast<long long>(usage.Number("evaluations")));
+  if (!usage["models"].is_object()) return;
+  for (const auto& [alias, use] : usage["models"].object()) {
+    std::printf("  %-15s %s\n", alias.c_str(), UsageLine(use).c_str());
+  }
+}
+
+// "openai:my-model"
+std::string NameOf(const ModelBinding& model) {
+  const std::string name = model.params.Text("model");
+  return name.empty() || model.provider == "replay" ? model.provider : model.provider + ":" + name;
+}
+
+// A file that cannot be written must not be noticed after the run.
+Status CheckRecord(const Arguments& arguments) {
+  if (!arguments.Has("--record")) return {};
+  std::error_code failed;
+  const fs::path file = fs::absolute(arguments.Get("--record"), failed);
+  if (!fs::is_directory(file.parent_path(), failed) || fs::is_directory(file, failed)) {
+    return BadInput("--record " + file.string() +
+                    " cannot be written; give a file in a folder "
+                    "that is there");
+  }
+  return {};
+}
+
+// What the run's model calls were, for --replay. Also of a run that failed: that is when one looks.
+Status Record(const Arguments& arguments, const fs::path& folder) {
+  if (!arguments.Has("--record")) return {};
+  const fs::path journal = folder / kJournalName;
+  if (!fs::exists(journal)) return {};
+  const Result<Json> cassette = CassetteOf(journal);
+  if (!cassette) return cassette.error();
+  return WriteFileAtomically(arguments.Get("--record"), cassette->Dump(1) + "\n");
 }
 
 // The graph's inputs as they will be bound, the task included: a typo must not cost a trial.
@@ -131,8 +168,11 @@ int Finish(const Arguments& arguments, const RunOutcome& outcome, const fs::path
     return answer.exit_code;
   }
   about["folder"] = folder.string();
+  const Status recorded = Record(arguments, folder);
   const Status wrote = WriteRunFolder(folder, outcome, answer, about);
-  if (!wrote.ok()) std::fprintf(stderr, "kernel-evolve: %s\n", wrote.error().message.c_str());
+  for (const Status& status : {wrote, recorded}) {
+    if (!status.ok()) std::fprintf(stderr, "kernel-evolve: %s\n", status.error().message.c_str());
+  }
   if (arguments.Has("--json")) {
     std::printf("%s\n", ReportOf(outcome, answer, about).Dump(2).c_str());
   } else {
@@ -145,24 +185,22 @@ int Finish(const Arguments& arguments, const RunOutcome& outcome, const fs::path
                  "--out, what was judged so far is in %s\n",
                  folder.c_str());
   }
-  return wrote.ok() ? answer.exit_code : kExitEnvironment;
+  return wrote.ok() && recorded.ok() ? answer.exit_code : kExitEnvironment;
 }
 
 }  // namespace
 
 std::vector<Option> WithRunOptions(std::vector<Option> options) {
   const std::vector<Option> shared = {
-      {"--profile", "FILE",
-       "What models and evaluator to use; default: the offline author and the "
-       "simulator"},
       {"--out", "DIR", "The run folder; default: runs/<task>-<time>"},
       {"--budget", "LIMITS", "For example wall=10m,evaluations=40"},
       {"--seed", "N", "Seed of every random choice; default: drawn"},
       {"--input", "NAME=VALUE", "Sets an input of the graph", false, true},
+      {"--record", "FILE", "Writes the run's model calls to a file for --replay"},
       {"--python", "FILE", "Python with PyTorch and Triton for the worker"},
       {"--json", "", "Print the report as JSON on standard output"}};
   options.insert(options.end(), shared.begin(), shared.end());
-  return WithPluginOptions(std::move(options));
+  return WithPluginOptions(WithModelOptions(std::move(options)));
 }
 
 int RunGraph(const Arguments& arguments, RunRequest request) {
@@ -174,16 +212,17 @@ int RunGraph(const Arguments& arguments, RunRequest request) {
   if (!graph) return Fail(graph.error());
   const Result<graph::Budget> budget = ParseBudget(arguments.Get("--budget"));
   if (!budget) return Fail(budget.error());
-  const Result<uint64_t> seed = SeedFrom(arguments);
-  if (!seed) return Fail(seed.error());
-  const Result<Bindings> bindings = BindProfile(arguments, &*graph, *registry);
+  const Result<Bindings> bindings = Bind(arguments, &*graph, *registry);
   if (!bindings) return Fail(bindings.error());
+  const Result<uint64_t> seed = SeedFrom(arguments, bindings->seed);
+  if (!seed) return Fail(seed.error());
   const Status added = AddInputs(arguments, *graph, &request.inputs);
   if (!added.ok()) return Fail(added.error());
   const Status fits = CheckInputs(*graph, request);
   if (!fits.ok()) return Fail(fits.error());
   const Result<fs::path> folder = RunFolder(arguments, request, *graph);
   if (!folder) return Fail(folder.error());
+  if (const Status fits_in = CheckRecord(arguments); !fits_in.ok()) return Fail(fits_in.error());
   Result<WorkerOptions> options = WorkerFor(arguments);
   if (!options) return Fail(options.error());
   options->launch_prefix = bindings->launch;
@@ -198,8 +237,9 @@ int RunGraph(const Arguments& arguments, RunRequest request) {
   spec.models = bindings->models;
   spec.evaluator = bindings->evaluator;
 
+  if (Status sound = CheckRun(spec, *registry); !sound.ok()) return Fail(sound.error());
   std::vector<std::string> authors;
-  for (const auto& [alias, model] : spec.models) authors.push_back(alias + "=" + model.provider);
+  for (const auto& [alias, model] : spec.models) authors.push_back(alias + "=" + NameOf(model));
   std::fprintf(stderr, "graph %s, models %s, evaluator %s, seed %llu\nrun folder %s\n",
                graph->name.c_str(), Join(authors, " ").c_str(), spec.evaluator.evaluator.c_str(),
                static_cast<unsigned long long>(spec.seed), folder->c_str());

@@ -1,7 +1,8 @@
 // What `evolve` and `run` share: binding a profile, executing a graph, reporting the answer.
 #pragma once
 
-#include <map>
+#include <atomic>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,18 +29,9 @@ int RunGraph(const Arguments& arguments, RunRequest request);
 // "wall=10m,evaluations=40" to limits. Fails with exit 2 and the keys there are.
 Result<graph::Budget> ParseBudget(const std::string& text);
 
-// What the profile named by --profile binds, or the defaults: the offline author for every model of
-// the graph, and the simulator.
-struct Bindings {
-  std::map<std::string, ModelBinding> models;
-  EvaluatorBinding evaluator;
-  std::vector<std::string> launch;  // words put before the worker's command
-};
-Result<Bindings> BindProfile(const Arguments& arguments, const graph::Graph* graph,
-                             const Registry& registry);
-
-// Below 2^53. Without --seed: drawn from the system, so that two runs differ.
-Result<uint64_t> SeedFrom(const Arguments& arguments);
+// Below 2^53. Without --seed: `otherwise`, or drawn from the system, so that two runs differ.
+Result<uint64_t> SeedFrom(const Arguments& arguments,
+                          std::optional<uint64_t> otherwise = std::nullopt);
 
 // Set by SIGINT and SIGTERM once WatchInterrupts() was called; a second signal ends the process.
 const std::atomic<bool>& Interrupted();

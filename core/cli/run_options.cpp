@@ -1,21 +1,15 @@
 // The parts of RunGraph that turn what the user typed into what the engine takes.
 #include <charconv>
 #include <csignal>
+#include <map>
 #include <random>
 
-#include "core/base/file.hpp"
 #include "core/base/text.hpp"
-#include "core/cli/installation.hpp"
 #include "core/cli/run_graph.hpp"
-#include "core/graph/profile.hpp"
 
 namespace kernel_evolve::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr char kDefaultProvider[] = "offline";
-constexpr char kDefaultEvaluator[] = "simulator";
 constexpr uint64_t kSeedLimit = uint64_t{1} << 53U;
 
 std::atomic<bool> interrupted{false};
@@ -31,68 +25,6 @@ extern "C" void OnSignal(int number) {
 Error BadBudget(const std::string& entry, const std::string& why) {
   return BadInput("--budget " + entry + ": " + why +
                   "; write for example wall=10m,evaluations=40,llm_calls=60,tokens=400k");
-}
-
-Result<fs::path> FindProfile(const std::string& wanted) {
-  if (fs::is_regular_file(wanted)) return fs::path(wanted);
-  const fs::path installed = ThisInstallation().graphs() / "profiles" / (wanted + ".yaml");
-  if (wanted.find('/') == std::string::npos && fs::is_regular_file(installed)) return installed;
-  return BadInput("there is no profile " + wanted + "; give a file, or the name of one in " +
-                  installed.parent_path().string());
-}
-
-std::string KnownTypes(const Registry& registry, TypeKind kind, const std::string& wanted) {
-  std::vector<std::string> names;
-  for (const TypeInfo& type : registry.types()) {
-    if (type.kind == kind) names.push_back(type.name);
-  }
-  const auto nearest = Nearest(wanted, names);
-  return (nearest ? "; did you mean '" + *nearest + "'?" : "") + std::string(" Installed: ") +
-         Join(names, ", ") + ".";
-}
-
-Status CheckModels(const graph::Profile& profile, const graph::Graph& graph,
-                   const Registry& registry) {
-  std::vector<std::string> aliases;
-  for (const auto& [alias, unused] : graph.models) aliases.push_back(alias);
-  for (const auto& [alias, model] : profile.models) {
-    if (!graph.models.contains(alias)) {
-      const auto nearest = Nearest(alias, aliases);
-      return BadInput(profile.path + ": the graph '" + graph.name + "' has no model '" + alias +
-                      "'" + (nearest ? "; did you mean '" + *nearest + "'?" : "") +
-                      " Its models are: " + Join(aliases, ", ") + ".");
-    }
-    const TypeInfo* type = registry.Find(TypeKind::kProvider, model.provider);
-    if (type == nullptr) {
-      return BadInput(profile.path + ": there is no provider '" + model.provider + "'" +
-                      KnownTypes(registry, TypeKind::kProvider, model.provider));
-    }
-  }
-  return {};
-}
-
-// A model without what the graph needs is refused before anything is spent.
-Status CheckCapabilities(const graph::Graph& graph, const Bindings& bindings,
-                         const Registry& registry) {
-  for (const auto& [alias, declared] : graph.models) {
-    const std::string& provider = bindings.models.at(alias).provider;
-    const TypeInfo* type = registry.Find(TypeKind::kProvider, provider);
-    if (type == nullptr) {
-      return MissingEnvironment("the provider '" + provider + "' is not installed" +
-                                KnownTypes(registry, TypeKind::kProvider, provider));
-    }
-    for (const std::string& need : declared.needs) {
-      bool has = false;
-      const Json& capabilities = type->interface["capabilities"];
-      for (size_t i = 0; i < capabilities.size(); ++i) has |= capabilities.array()[i] == Json(need);
-      if (!has) {
-        return BadInput("the graph '" + graph.name + "' needs a model '" + alias + "' with " +
-                        need + ", which the provider '" + provider +
-                        "' does not have; bind another one in the profile");
-      }
-    }
-  }
-  return {};
 }
 
 }  // namespace
@@ -144,8 +76,9 @@ Result<graph::Budget> ParseBudget(const std::string& text) {
   return budget;
 }
 
-Result<uint64_t> SeedFrom(const Arguments& arguments) {
+Result<uint64_t> SeedFrom(const Arguments& arguments, std::optional<uint64_t> otherwise) {
   if (!arguments.Has("--seed")) {
+    if (otherwise) return *otherwise;
     std::random_device device;
     return ((uint64_t{device()} << 32U) | device()) % kSeedLimit;
   }
@@ -156,45 +89,6 @@ Result<uint64_t> SeedFrom(const Arguments& arguments) {
     return BadInput("--seed takes a whole number below 2^53, not '" + text + "'");
   }
   return seed;
-}
-
-Result<Bindings> BindProfile(const Arguments& arguments, const graph::Graph* graph,
-                             const Registry& registry) {
-  Bindings bindings;
-  bindings.evaluator.evaluator = kDefaultEvaluator;
-  if (arguments.Has("--profile")) {
-    const Result<fs::path> file = FindProfile(arguments.Get("--profile"));
-    if (!file) return file.error();
-    graph::LoadedProfile loaded = graph::LoadProfile(*file);
-    if (!loaded.profile || !loaded.diagnostics.empty()) {
-      for (const Diagnostic& one : loaded.diagnostics) {
-        std::fputs(FormatDiagnostic(one, loaded.source).c_str(), stderr);
-      }
-      return BadInput("the profile " + file->string() + " has errors");
-    }
-    const graph::Profile& profile = *loaded.profile;
-    if (graph != nullptr) {
-      const Status checked = CheckModels(profile, *graph, registry);
-      if (!checked.ok()) return checked.error();
-    }
-    for (const auto& [alias, model] : profile.models) {
-      bindings.models[alias] = {model.provider, model.with};
-    }
-    if (!profile.evaluator.empty()) bindings.evaluator.evaluator = profile.evaluator;
-    bindings.evaluator.params = profile.evaluator_with;
-    bindings.launch = profile.evaluator_launch;
-  }
-  if (registry.Find(TypeKind::kEvaluator, bindings.evaluator.evaluator) == nullptr) {
-    return BadInput("there is no evaluator '" + bindings.evaluator.evaluator + "'" +
-                    KnownTypes(registry, TypeKind::kEvaluator, bindings.evaluator.evaluator));
-  }
-  if (graph == nullptr) return bindings;
-  for (const auto& [alias, unused] : graph->models) {
-    bindings.models.try_emplace(alias, ModelBinding{kDefaultProvider, Json::Obj()});
-  }
-  const Status capable = CheckCapabilities(*graph, bindings, registry);
-  if (!capable.ok()) return capable.error();
-  return bindings;
 }
 
 }  // namespace kernel_evolve::cli

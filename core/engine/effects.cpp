@@ -41,7 +41,7 @@ class EffectRunner::Service : public std::enable_shared_from_this<Service> {
  private:
   Result<Instance*> Make() {
     if (instance_) return instance_.get();
-    auto made = runner_.factory_.Create(*call_.type, call_.config, host_);
+    auto made = runner_.outside_.factory.Create(*call_.type, call_.config, host_);
     if (!made) return made.error();
     instance_ = std::move(*made);
     return instance_.get();
@@ -116,13 +116,9 @@ std::filesystem::path ScratchOfItsOwn(const std::filesystem::path& scratch) {
 
 }  // namespace
 
-EffectRunner::EffectRunner(EventLoop& loop, InstanceFactory& factory, WorkerPort& worker,
-                           std::shared_ptr<RunHandles> run, std::filesystem::path scratch)
-    : loop_(loop),
-      factory_(factory),
-      worker_(worker),
-      run_(std::move(run)),
-      scratch_(std::move(scratch)) {}
+EffectRunner::EffectRunner(EventLoop& loop, const Outside& outside, std::shared_ptr<RunHandles> run,
+                           std::filesystem::path scratch)
+    : loop_(loop), outside_(outside), run_(std::move(run)), scratch_(std::move(scratch)) {}
 
 void EffectRunner::Perform(const Json& effect, const Caller& caller, OnOutcome done) {
   const int64_t token = ++last_token_;
@@ -157,7 +153,7 @@ void EffectRunner::CallWorker(int64_t token, const Json& effect, const Caller& c
   call.limits = effect["limits"].is_object() ? effect["limits"] : Json::Obj();
   // Both come on the worker's thread, maybe before Call returns, hence by mail.
   const auto mailbox = loop_.mailbox();
-  const int64_t id = worker_.Call(
+  const int64_t id = outside_.worker.Call(
       std::move(call),
       [this, mailbox, token](Result<WorkerReply> reply) {
         Json outcome = OutcomeOf(reply ? Result<Json>(std::move(reply->value)) : reply.error());
@@ -189,9 +185,50 @@ void EffectRunner::Complete(int64_t token, Json outcome) {
 
 void EffectRunner::Serve(ServiceCall call, OnServed done) {
   ++serving_;
+  if (call.type->interface.Text("form") == "codec") {
+    return ServeOverHttp(std::move(call), std::move(done));
+  }
   Json start = call.start;
   const auto service = std::make_shared<Service>(*this, std::move(call), std::move(done));
   loop_.Post([service, start = std::move(start)] { service->Step(start); });
+}
+
+void EffectRunner::ServeOverHttp(ServiceCall call, OnServed done) {
+  const auto host = std::make_shared<InstanceHost>(run_, call.caller.Place(), call.secrets);
+  const auto finish = [this, done = std::move(done), host](Json outcome) {
+    --serving_;
+    done(std::move(outcome), host->TakeUsage());
+  };
+  auto codec = outside_.factory.CreateCodec(*call.type, call.config, host);
+  if (cancelled_ || !codec) {
+    Json outcome = cancelled_ ? Cancelled() : OutcomeOf(codec.error());
+    return loop_.Post([finish, outcome = std::move(outcome)] { finish(outcome); });
+  }
+  std::map<std::string, std::string> secrets;
+  for (const std::string& name : call.secrets) {
+    if (const auto value = host->Secret(name)) secrets[name] = *value;
+  }
+  ModelCall asked;
+  asked.codec = std::move(*codec);
+  asked.request = call.start["request"];
+  if (call.endpoint) asked.options = *call.endpoint;
+  asked.secrets = Secrets(std::move(secrets));
+  // Both come on the transport's thread, hence by mail; the number is known before the mail is
+  // read.
+  const auto number = std::make_shared<int64_t>(0);
+  const auto mailbox = loop_.mailbox();
+  *number = outside_.models.Call(
+      std::move(asked),
+      [this, mailbox, number, finish](ModelReply reply) {
+        Json outcome = OutcomeOf(reply.response);
+        outcome["call"] = std::move(reply.call);
+        mailbox->Post([this, number, finish, outcome = std::move(outcome)] {
+          model_calls_.erase(*number);
+          finish(outcome);
+        });
+      },
+      [host](const Json& data) { host->Progress(data); });
+  model_calls_.insert(*number);
 }
 
 void EffectRunner::Step(const TypeInfo& type, std::function<Result<Instance*>()> make, Json event,
@@ -219,9 +256,10 @@ void EffectRunner::CancelAll() {
   if (cancelled_) return;
   cancelled_ = true;
   run_->cancelled.store(true, std::memory_order_relaxed);
+  for (const int64_t call : model_calls_) outside_.models.Cancel(call);
   std::vector<int64_t> sleepers;
   for (const auto& [token, running] : running_) {
-    if (running.worker_call != 0) worker_.Cancel(running.worker_call);
+    if (running.worker_call != 0) outside_.worker.Cancel(running.worker_call);
     if (running.timer == 0) continue;
     loop_.CancelTimer(running.timer);
     sleepers.push_back(token);

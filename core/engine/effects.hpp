@@ -34,8 +34,9 @@ struct Caller {
 // An instance of a provider or an evaluator that serves one request.
 struct ServiceCall {
   const TypeInfo* type = nullptr;
-  Json config;  // for create
-  Json start;   // the first event
+  Json config;                                      // for create
+  Json start;                                       // the first event
+  std::shared_ptr<const EndpointOptions> endpoint;  // of a codec; else nullptr
   Caller caller;
   std::set<std::string> secrets;
   // Where the instance's own random numbers come from.
@@ -47,15 +48,16 @@ using OnServed = std::function<void(Json outcome, ReportedUsage reported)>;
 class EffectRunner {
  public:
   // All outlive the runner.
-  EffectRunner(EventLoop& loop, InstanceFactory& factory, WorkerPort& worker,
-               std::shared_ptr<RunHandles> run, std::filesystem::path scratch);
+  EffectRunner(EventLoop& loop, const Outside& outside, std::shared_ptr<RunHandles> run,
+               std::filesystem::path scratch);
   EffectRunner(const EffectRunner&) = delete;
   EffectRunner& operator=(const EffectRunner&) = delete;
 
   // worker_call, now or sleep. `done` is called once, never before this returns.
   void Perform(const Json& effect, const Caller& caller, OnOutcome done);
 
-  // `done` is called once, with the response or the verdict; never before this returns.
+  // `done` is called once, with the response or the verdict; never before this returns. A model
+  // call over HTTP says beside it what it took ("call", see client.hpp).
   void Serve(ServiceCall call, OnServed done);
 
   // Steps an instance: here, or on a pool thread when its type blocks. `make` yields the instance
@@ -76,16 +78,17 @@ class EffectRunner {
     OnOutcome done;
   };
 
+  void ServeOverHttp(ServiceCall call, OnServed done);
   void CallWorker(int64_t token, const Json& effect, const Caller& caller);
   void Complete(int64_t token, Json outcome);
 
   EventLoop& loop_;
-  InstanceFactory& factory_;
-  WorkerPort& worker_;
+  const Outside outside_;
   const std::shared_ptr<RunHandles> run_;
   const std::filesystem::path scratch_;
   std::map<int64_t, Running> running_;
   int64_t last_token_ = 0;
+  std::set<int64_t> model_calls_;  // in flight at the model port
   int serving_ = 0;
   int stepping_ = 0;
   bool cancelled_ = false;

@@ -22,6 +22,7 @@ namespace kernel_evolve {
 struct ModelBinding {
   std::string provider;
   Json params = Json::Obj();
+  std::filesystem::path folder;  // that relative files of a codec's options are looked up in
 };
 
 struct EvaluatorBinding {
@@ -56,9 +57,10 @@ struct RunOutcome {
   std::string status;  // done | limit | budget | failed | interrupted | parked
   std::string reason;  // one sentence
   Json state;          // the channels that were written
-  Json usage;          // {"wall", "steps", "llm_calls", "tokens", "cost", "evaluations"}
-  Json best;           // the best verified candidate with `speedup` and `verdict`, or null
-  Json archive;        // every candidate in order: [{"id", "source_hash", "candidate", "verdicts"}]
+  // {"wall", "steps", "llm_calls", "tokens", "cost", "evaluations", "models": {alias: ModelUse}}
+  Json usage;
+  Json best;     // the best verified candidate with `speedup` and `verdict`, or null
+  Json archive;  // every candidate in order: [{"id", "source_hash", "candidate", "verdicts"}]
   std::optional<Error> error;  // of failed, budget and parked; its exit code is the process's
 };
 
@@ -70,20 +72,10 @@ RunOutcome Execute(const RunSpec& spec, Registry& registry, Worker& worker, RunO
                    const std::atomic<bool>& interrupted);
 
 // The same with everything of the outside given: for tests.
-RunOutcome Execute(const RunSpec& spec, InstanceFactory& factory, WorkerPort& worker, Clock& clock,
-                   RunObserver& observer, const std::atomic<bool>& interrupted);
+RunOutcome Execute(const RunSpec& spec, const Outside& outside, RunObserver& observer,
+                   const std::atomic<bool>& interrupted);
 
-// Has one candidate ({"code", ...}) judged outside of any run and returns the verdict. `asked` is
-// "compile" or "full". `scratch` is made if missing. Blocks.
-Result<Json> EvaluateOnce(const EvaluatorBinding& evaluator, const Json& task,
-                          const Json& candidate, const std::string& asked, uint64_t seed,
-                          Registry& registry, Worker& worker, RunObserver& observer,
-                          const std::filesystem::path& scratch,
-                          const std::atomic<bool>& interrupted);
-Result<Json> EvaluateOnce(const EvaluatorBinding& evaluator, const Json& task,
-                          const Json& candidate, const std::string& asked, uint64_t seed,
-                          InstanceFactory& factory, WorkerPort& worker, Clock& clock,
-                          RunObserver& observer, const std::filesystem::path& scratch,
-                          const std::atomic<bool>& interrupted);
+// Only the checks that Execute begins with; starts nothing and leaves nothing behind.
+Status CheckRun(const RunSpec& spec, Registry& registry);
 
 }  // namespace kernel_evolve

@@ -25,6 +25,12 @@ struct Price {
   }
 };
 
+// What is known of a model alias before it is called.
+struct ModelTerms {
+  std::optional<Price> price;
+  std::optional<int64_t> max_tokens;  // the longest answer that the profile allows
+};
+
 // What a node of this type declares of the result it returns.
 struct ResultRules {
   std::map<std::string, graph::ValueType> fields;
@@ -38,8 +44,8 @@ struct Plan {
   Json inputs = Json::Obj();  // bound: every declared input
   Json task;                  // null without one
   graph::Budget limits;
-  std::map<std::string, std::optional<Price>> models;  // alias -> price; every alias of the run
-  std::map<std::string, ResultRules> results;          // node type -> rules
+  std::map<std::string, ModelTerms> models;    // every alias of the run
+  std::map<std::string, ResultRules> results;  // node type -> rules
 };
 
 }  // namespace kernel_evolve

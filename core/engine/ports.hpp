@@ -1,11 +1,14 @@
-// The two things the engine needs of the outside, as narrow as it needs them, so that tests can
-// stand in for plugins and for Python.
+// What the engine needs of the outside, as narrow as it needs it, so that tests can stand in for
+// plugins, for Python and for model endpoints.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "core/engine/clock.hpp"
+#include "core/llm/client.hpp"
 #include "core/plugin/registry.hpp"
 #include "core/worker/worker.hpp"
 
@@ -19,6 +22,9 @@ class InstanceFactory {
   virtual const TypeInfo* Find(TypeKind kind, const std::string& name) = 0;
   virtual Result<std::unique_ptr<Instance>> Create(const TypeInfo& type, const Json& config,
                                                    std::shared_ptr<HostServices> services) = 0;
+  // Of a provider whose interface says "form": "codec".
+  virtual Result<std::unique_ptr<Codec>> CreateCodec(const TypeInfo& type, const Json& config,
+                                                     std::shared_ptr<HostServices> services) = 0;
 };
 
 // Calls Python functions. Thread-safe; exactly one `done` for each call, on any thread, maybe
@@ -28,6 +34,22 @@ class WorkerPort {
   virtual ~WorkerPort() = default;
   virtual int64_t Call(WorkerCall call, Worker::Done done, Worker::Progress progress) = 0;
   virtual void Cancel(int64_t id) = 0;
+};
+
+// Makes model calls over HTTP, for providers that are codecs. The same rules as WorkerPort's.
+class ModelPort {
+ public:
+  virtual ~ModelPort() = default;
+  virtual int64_t Call(ModelCall call, ModelClient::Done done, ModelClient::Progress progress) = 0;
+  virtual void Cancel(int64_t id) = 0;
+};
+
+// Everything that a run meets. Borrows.
+struct Outside {
+  InstanceFactory& factory;
+  WorkerPort& worker;
+  ModelPort& models;
+  Clock& clock;
 };
 
 // The real ones; each borrows what it is given.
@@ -41,9 +63,24 @@ class RegistryFactory : public InstanceFactory {
                                            std::shared_ptr<HostServices> services) override {
     return registry_.Create(type, config, std::move(services));
   }
+  Result<std::unique_ptr<Codec>> CreateCodec(const TypeInfo& type, const Json& config,
+                                             std::shared_ptr<HostServices> services) override {
+    return registry_.CreateCodec(type, config, std::move(services));
+  }
 
  private:
   Registry& registry_;
+};
+
+class HttpModels : public ModelPort {
+ public:
+  int64_t Call(ModelCall call, ModelClient::Done done, ModelClient::Progress progress) override {
+    return client_.Call(std::move(call), std::move(done), std::move(progress));
+  }
+  void Cancel(int64_t id) override { client_.Cancel(id); }
+
+ private:
+  ModelClient client_;
 };
 
 class ProcessWorker : public WorkerPort {

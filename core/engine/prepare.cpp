@@ -1,12 +1,14 @@
 #include "core/engine/prepare.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "core/base/text.hpp"
 #include "core/graph/profile.hpp"
+#include "core/plugin/schema.hpp"
 
 namespace kernel_evolve::internal {
 namespace {
@@ -74,61 +76,73 @@ std::set<std::string> SecretsOf(const Json& params) {
   return {names.begin(), names.end()};
 }
 
+// Files that a profile names are looked up beside it.
+void ResolveFiles(const Json& schema, const std::filesystem::path& folder, Json* params) {
+  const Json& properties = schema["properties"];
+  if (folder.empty() || !params->is_object() || !properties.is_object()) return;
+  for (auto& [key, value] : params->object()) {
+    const bool is_file = properties[key].Text("x-ke") == "file";
+    if (is_file && value.is_string()) value = (folder / value.string()).string();
+  }
+}
+
+bool IsCodec(const TypeInfo& type) { return type.interface.Text("form") == "codec"; }
+
 Status Try(const TypeInfo& type, const Json& config, const std::set<std::string>& secrets,
            const std::string& where, InstanceFactory& factory, Clock& clock) {
   auto handles = std::make_shared<RunHandles>();
   handles->clock = &clock;
   handles->mailbox = std::make_shared<Mailbox>();
   const auto host = std::make_shared<InstanceHost>(handles, Json::Obj(), secrets);
+  if (IsCodec(type)) {
+    auto made = factory.CreateCodec(type, config, host);
+    return made ? Status() : Status(Within(where, made.error()));
+  }
   auto made = factory.Create(type, config, host);
-  if (!made) return Within(where, made.error());
+  return made ? Status() : Status(Within(where, made.error()));
+}
+
+Status CheckNeeds(const graph::ModelDecl& model, const BoundModel& bound) {
+  for (const std::string& need : model.needs) {
+    const auto& has = bound.capabilities;
+    if (std::count(has.begin(), has.end(), need) > 0) continue;
+    const bool in_profile = bound.service.endpoint && bound.service.endpoint->capabilities;
+    return BadInput("the model '" + model.name + "' needs '" + need + "', which " +
+                    (in_profile ? "its entry in the profile (capabilities) leaves out"
+                                : "the provider '" + bound.service.type->name + "' cannot do") +
+                    "; bind it to another one");
+  }
   return {};
 }
 
-Status CheckNeeds(const graph::ModelDecl& model, const TypeInfo& provider) {
-  const Json& has = provider.interface["capabilities"];
-  for (const std::string& need : model.needs) {
-    const bool there =
-        has.is_array() && std::count(has.array().begin(), has.array().end(), Json(need)) > 0;
-    if (there) continue;
-    return BadInput("the model '" + model.name + "' needs '" + need + "', which the provider '" +
-                    provider.name + "' cannot do; bind it to another one");
+// A secret that is missing would only be noticed at the first call, after the task was tried.
+Status CheckSecrets(const std::string& alias, const std::set<std::string>& names) {
+  for (const std::string& name : names) {
+    const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): never set
+    if (value != nullptr && *value != '\0') continue;
+    Error error =
+        Failed(ErrorClass::kAuth, "the model '" + alias + "' needs the environment variable " +
+                                      name + ", which is not set; set it and run again");
+    error.exit_code = kExitEnvironment;
+    return error;
   }
   return {};
 }
 
 Status BindModels(const RunSpec& spec, InstanceFactory& factory, Clock& clock, Prepared* out) {
   for (const auto& [alias, declared] : spec.graph->models) {
-    if (spec.models.count(alias) == 0) {
+    const auto binding = spec.models.find(alias);
+    if (binding == spec.models.end()) {
       return BadInput("the graph's model '" + alias +
-                      "' is bound to nothing; name a provider for " + "it in the profile");
+                      "' is bound to nothing; name a provider for it in the profile");
     }
-  }
-  for (const auto& [alias, binding] : spec.models) {
-    const auto declared = spec.graph->models.find(alias);
-    // A profile may serve many graphs: what this one does not use is not looked at.
-    if (declared == spec.graph->models.end()) continue;
-    const TypeInfo* type = factory.Find(TypeKind::kProvider, binding.provider);
-    if (type == nullptr) {
-      return BadInput("the model '" + alias + "' is bound to the provider '" + binding.provider +
-                      "', which no plugin offers");
-    }
-    if (Status needs = CheckNeeds(declared->second, *type); !needs.ok()) return needs;
-    Json params = binding.params.is_null() ? Json::Obj() : binding.params;
-    std::optional<Price> price;
-    if (!type->params_schema["properties"].contains("price")) {
-      Result<std::optional<Price>> read = PriceOf(alias, std::as_const(params)["price"]);
-      if (!read) return read.error();
-      price = *read;
-      if (params.is_object()) params.object().erase("price");
-    }
-    BoundService service{type, {}, SecretsOf(params)};
-    service.config = ConfigFor(*type, std::move(params), out->bindings.context);
-    Status tried =
-        Try(*type, service.config, service.secrets, "the model '" + alias + "'", factory, clock);
-    if (!tried.ok()) return tried;
-    out->plan.models[alias] = price;
-    out->bindings.models[alias] = std::move(service);
+    Result<BoundModel> bound =
+        BindModel(alias, binding->second, out->bindings.context, factory, clock);
+    if (!bound) return bound.error();
+    Status needs = CheckNeeds(declared, *bound);
+    if (!needs.ok()) return needs;
+    out->plan.models[alias] = bound->terms;
+    out->bindings.models[alias] = std::move(bound->service);
   }
   return {};
 }
@@ -158,13 +172,56 @@ Status BindNodes(const RunSpec& spec, InstanceFactory& factory, Clock& clock, Pr
 
 }  // namespace
 
+Result<BoundModel> BindModel(const std::string& alias, const ModelBinding& binding,
+                             const Json& context, InstanceFactory& factory, Clock& clock) {
+  BoundModel out;
+  const TypeInfo* type = factory.Find(TypeKind::kProvider, binding.provider);
+  if (type == nullptr) {
+    return BadInput("the model '" + alias + "' is bound to the provider '" + binding.provider +
+                    "', which no plugin offers");
+  }
+  Json params = binding.params.is_null() ? Json::Obj() : binding.params;
+  if (!type->params_schema["properties"].contains("price")) {
+    Result<std::optional<Price>> price = PriceOf(alias, std::as_const(params)["price"]);
+    if (!price) return price.error();
+    out.terms.price = *price;
+    if (params.is_object()) params.object().erase("price");
+  }
+  ResolveFiles(type->params_schema, binding.folder, &params);
+  out.service.type = type;
+  const Json& declared = type->interface["capabilities"];
+  if (declared.is_array()) {
+    for (const Json& name : declared.array()) out.capabilities.push_back(name.string());
+  }
+  out.service.secrets = SecretsOf(params);
+  if (IsCodec(*type)) {
+    Result<EndpointOptions> endpoint = TakeEndpointOptions(alias, binding.folder, &params);
+    if (!endpoint) return endpoint.error();
+    if (endpoint->capabilities) out.capabilities = *endpoint->capabilities;
+    const Json& longest = std::as_const(endpoint->sampling)["max_tokens"];
+    if (longest.is_integer()) out.terms.max_tokens = longest.integer();
+    out.service.endpoint = std::make_shared<const EndpointOptions>(std::move(*endpoint));
+  }
+  // A default may name a secret, too. What does not fit is told by Try.
+  const Result<Json> complete = ApplyParamsSchema(type->params_schema, params);
+  if (complete) out.service.secrets.merge(SecretsOf(*complete));
+  out.service.config = ConfigFor(*type, std::move(params), context);
+  Status tried = Try(*type, out.service.config, out.service.secrets, "the model '" + alias + "'",
+                     factory, clock);
+  if (!tried.ok()) return tried.error();
+  if (Status set = CheckSecrets(alias, out.service.secrets); !set.ok()) return set.error();
+  return out;
+}
+
 Result<BoundService> BindEvaluator(const EvaluatorBinding& binding, const Json& context,
                                    InstanceFactory& factory) {
   const TypeInfo* type = factory.Find(TypeKind::kEvaluator, binding.evaluator);
   if (type == nullptr) {
     return BadInput("no plugin offers an evaluator called '" + binding.evaluator + "'");
   }
-  BoundService service{type, {}, SecretsOf(binding.params)};
+  BoundService service;
+  service.type = type;
+  service.secrets = SecretsOf(binding.params);
   service.config =
       ConfigFor(*type, binding.params.is_null() ? Json::Obj() : binding.params, context);
   return service;

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "core/engine/engine.hpp"
 #include "core/engine/plan.hpp"
@@ -23,6 +25,16 @@ Result<Prepared> Prepare(const RunSpec& spec, InstanceFactory& factory, Clock& c
 // The evaluator alone, for a single evaluation.
 Result<BoundService> BindEvaluator(const EvaluatorBinding& binding, const Json& context,
                                    InstanceFactory& factory);
+
+// One model alias, tried: the provider's parameters, the endpoint's options, that every secret is
+// there.
+struct BoundModel {
+  BoundService service;
+  ModelTerms terms;
+  std::vector<std::string> capabilities;  // as the profile says, else as the provider declares
+};
+Result<BoundModel> BindModel(const std::string& alias, const ModelBinding& binding,
+                             const Json& context, InstanceFactory& factory, Clock& clock);
 
 // Everything that identifies the run, for the journal.
 Json DescribeRun(const RunSpec& spec, const Prepared& prepared, Clock& clock);

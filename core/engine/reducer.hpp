@@ -15,6 +15,7 @@
 #include "core/base/json.hpp"
 #include "core/base/result.hpp"
 #include "core/engine/budget.hpp"
+#include "core/engine/model_use.hpp"
 #include "core/engine/plan.hpp"
 #include "core/evolve/archive.hpp"
 
@@ -70,6 +71,7 @@ struct State {
   Ledger ledger;
   std::map<std::string, int64_t> calls;  // model alias -> calls handed out so far
   int64_t largest_output = 0;            // tokens of the longest answer so far, for reservations
+  std::map<std::string, ModelUse> model_uses;  // model alias -> what it took so far
   Archive archive;
   int64_t events = 0;  // how many were reduced
 

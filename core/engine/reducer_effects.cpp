@@ -77,10 +77,12 @@ void Reduction::PrepareCall(Pending* pending) {
     return;
   }
   const int64_t input = EstimateInputTokens(request);
-  const int64_t output = request["sampling"].Integer("max_tokens", state_.largest_output);
+  const int64_t longest = model->second.max_tokens.value_or(state_.largest_output);
+  const int64_t output = request["sampling"].Integer("max_tokens", longest);
   pending->reserved.llm_calls = 1;
   pending->reserved.tokens = input + std::max<int64_t>(output, 0);
-  if (model->second) pending->reserved.cost = model->second->Of(input, output);
+  const std::optional<Price>& price = model->second.price;
+  if (price) pending->reserved.cost = price->Of(input, output);
 }
 
 void Reduction::PrepareEvaluation(Activation* activation, Pending* pending) {
@@ -180,9 +182,13 @@ void Reduction::Settle(Pending* pending) {
   used.llm_calls = pending->reserved.llm_calls;
   used.evaluations = pending->reserved.evaluations;
   state_.ledger.Settle(pending->reserved, used);
+  const std::string kind = pending->effect.Text("kind");
+  if (kind == "llm_complete" && used.llm_calls > 0) {
+    state_.model_uses[pending->effect.Text("model")].Add(*pending->outcome, used.cost);
+    pending->outcome->object().erase("call");  // what a node sees does not depend on the clock
+  }
   const Json& outcome = *pending->outcome;
   if (!outcome.contains("ok")) return;
-  const std::string kind = pending->effect.Text("kind");
   if (kind == "llm_complete") {
     state_.largest_output = std::max(state_.largest_output, UsageOf(outcome["ok"]).output);
     Result<Json> checked = CheckResponse(pending->effect["request"], outcome["ok"]);

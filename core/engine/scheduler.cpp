@@ -50,21 +50,21 @@ Json ConfigFor(const TypeInfo& type, Json params, Json context) {
   return Json::Obj({{"params", std::move(params)}, {"context", std::move(context)}});
 }
 
-Scheduler::Scheduler(const Plan& plan, const Bindings& bindings, InstanceFactory& factory,
-                     WorkerPort& worker, Clock& clock, RunObserver& observer, Journal* journal,
-                     int threads, const std::atomic<bool>& interrupted)
+Scheduler::Scheduler(const Plan& plan, const Bindings& bindings, const Outside& outside,
+                     RunObserver& observer, Journal* journal, int threads,
+                     const std::atomic<bool>& interrupted)
     : plan_(plan),
       bindings_(bindings),
-      factory_(factory),
-      clock_(clock),
+      factory_(outside.factory),
+      clock_(outside.clock),
       observer_(observer),
       journal_(journal),
       interrupted_(interrupted),
       handles_(std::make_shared<RunHandles>()),
-      loop_(clock, threads),
-      effects_(loop_, factory, worker, handles_, bindings.scratch),
+      loop_(outside.clock, threads),
+      effects_(loop_, outside, handles_, bindings.scratch),
       state_(InitialState(plan)) {
-  handles_->clock = &clock;
+  handles_->clock = &clock_;
   handles_->mailbox = loop_.mailbox();
   handles_->on_progress = [this](const Json& event) { Observe(event); };
 }
@@ -177,6 +177,7 @@ ServiceCall Scheduler::ServiceFor(const Perform& command) const {
   ServiceCall call;
   call.type = service.type;
   call.config = service.config;
+  call.endpoint = service.endpoint;
   call.start = Json::Obj(
       {{"type", "start"}, {"request", model ? command.effect["request"] : command.request}});
   if (model) call.start["call"] = command.call;
@@ -196,6 +197,10 @@ void Scheduler::OnEffect(const Perform& command, double started_s, Json outcome,
   result.effect = command.effect;
   result.elapsed_s = Elapsed();
   result.used = ChargeOf(command.effect, outcome, reported);
+  if (kind == "llm_complete" && !outcome.contains("call")) {
+    outcome["call"] = Json::Obj({{"attempts", 1}, {"seconds", result.elapsed_s - started_s}});
+  }
+  if (kind == "llm_complete") outcome["call"]["number"] = command.call;
   Json event = Described("effect_finished", command.key, command.effect);
   event["seconds"] = result.elapsed_s - started_s;
   event["ok"] = outcome.contains("ok");
@@ -225,8 +230,8 @@ Charge Scheduler::ChargeOf(const Json& effect, const Json& outcome,
   used.cost = reported.cost;
   if (!model_call || reported.cost > 0) return used;
   const auto model = plan_.models.find(effect.Text("model"));
-  if (model != plan_.models.end() && model->second) {
-    used.cost = model->second->Of(input, output);
+  if (model != plan_.models.end() && model->second.price) {
+    used.cost = model->second.price->Of(input, output);
   }
   return used;
 }

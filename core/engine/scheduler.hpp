@@ -26,6 +26,7 @@ struct BoundService {
   const TypeInfo* type = nullptr;
   Json config;  // for create
   std::set<std::string> secrets;
+  std::shared_ptr<const EndpointOptions> endpoint;  // of a provider that is a codec
 };
 
 // What a plan's names stand for. Borrows from the factory and the journal.
@@ -43,8 +44,8 @@ Json ConfigFor(const TypeInfo& type, Json params, Json context);
 class Scheduler {
  public:
   // All outlive the scheduler; `journal` may be nullptr: nothing is recorded then.
-  Scheduler(const Plan& plan, const Bindings& bindings, InstanceFactory& factory,
-            WorkerPort& worker, Clock& clock, RunObserver& observer, Journal* journal, int threads,
+  Scheduler(const Plan& plan, const Bindings& bindings, const Outside& outside,
+            RunObserver& observer, Journal* journal, int threads,
             const std::atomic<bool>& interrupted);
 
   // Once. Returns the final state, with nothing left in flight.

@@ -26,7 +26,8 @@ bool IsOneOf(const std::string& text, const std::array<const char*, N>& names) {
 }
 
 constexpr std::array<const char*, 4> kRoles = {"system", "user", "assistant", "tool"};
-constexpr std::array<const char*, 3> kFinishReasons = {"tool_calls", "stop", "length"};
+constexpr std::array<const char*, 4> kFinishReasons = {"tool_calls", "stop", "length",
+                                                       "content_filter"};
 constexpr std::array<const char*, 6> kRequestMembers = {"messages", "tools", "tool_choice",
                                                         "sampling", "seed",  "context"};
 
@@ -149,6 +150,9 @@ Status CheckCalls(const Json& request, const Json& calls) {
       return BadResponse("two tool calls in the response have the id '" + call.Text("id") + "'");
     }
     const std::string name = call.Text("name");
+    if (!call["malformed"].is_null()) {
+      return BadResponse("the arguments of the tool '" + name + "' are not one JSON object");
+    }
     const Json* tool = FindTool(request, name);
     if (tool == nullptr) {
       std::vector<std::string> offered;
@@ -252,13 +256,16 @@ Result<Json> CheckResponse(const Json& request, const Json& response) {
   const std::string reason = out.Text("finish_reason");
   if (!IsOneOf(reason, kFinishReasons)) {
     return BadResponse("the response has the finish_reason '" + reason +
-                       "', which is none of tool_calls, stop and length");
+                       "', which is none of tool_calls, stop, length and content_filter");
   }
   Status checked = CheckCalls(request, out["tool_calls"]);
   if (checked.ok() && !calls && ToolIsRequired(request)) {
     checked = BadResponse("the model answered without calling a tool although one was required");
   }
   if (checked.ok()) return out;
+  if (reason == "content_filter") {
+    return BadResponse("the service's content filter withheld the answer");
+  }
   if (reason == "length") {
     return BadResponse("the response was cut off by the length limit: " + checked.error().message);
   }

@@ -2,11 +2,12 @@
 // the tool calls in a response fit the tools of the request. Every provider speaks this form; the
 // host checks both directions. Pure functions.
 //
-// request:  {"messages": [{"role", "content", "tool_calls"?, "tool_call_id"?}], "tools"?:
-//           [{"name", "description"?, "parameters"}], "tool_choice"?: "auto" | "required" |
-//           {"name"}, "sampling"?, "seed"?, "context"?}
-// response: {"text", "reasoning", "tool_calls": [{"id", "name", "arguments"}],
-//           "usage": {"input_tokens", "output_tokens"}, "finish_reason", "model"}
+// request:  {"messages": [{"role", "content", "tool_calls"?, "tool_call_id"?, "reasoning"?,
+//           "raw"?}], "tools"?: [{"name", "description"?, "parameters"}], "tool_choice"?: "auto" |
+//           "required" | {"name"}, "sampling"?, "seed"?, "context"?}
+// response: {"text", "reasoning", "tool_calls": [{"id", "name", "arguments", "malformed"?}],
+//           "usage": {"input_tokens", "output_tokens", "cached_tokens"?}, "finish_reason", "model",
+//           "raw"?}
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,14 @@
 #include "core/plugin/handshake.hpp"
 
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 
 namespace kernel_evolve {
 namespace {
+
+// What a type's table had before 1.1; a plugin of then goes on working.
+constexpr size_t kTypeSizeOf10 = offsetof(ke_type, codec);
 
 std::string Version(uint32_t major, uint32_t minor) {
   return std::to_string(major) + "." + std::to_string(minor);
@@ -24,6 +28,31 @@ std::string TooShort(const std::string& what, size_t has, size_t needs) {
   return "gives " + what + " of " + std::to_string(has) + " bytes where ABI " +
          Version(KE_ABI_MAJOR, KE_ABI_MINOR) + " has " + std::to_string(needs) +
          "; build it with this host's SDK";
+}
+
+// Whether the table reaches as far as the field that ABI 1.1 appended.
+bool HasCodecField(const ke_type& type) { return type.struct_size >= sizeof(ke_type); }
+
+std::string CheckCodec(const ke_type& type, const std::string& what) {
+  if (type.codec == nullptr) return {};
+  if (type.kind != KE_KIND_PROVIDER) return "gives " + what + " a codec; only providers have one";
+  if (type.codec->struct_size < sizeof(ke_codec_vtable)) {
+    return TooShort("a codec for " + what, type.codec->struct_size, sizeof(ke_codec_vtable));
+  }
+  if (type.codec->encode == nullptr || type.codec->begin == nullptr ||
+      type.codec->feed == nullptr || type.codec->finish == nullptr) {
+    return "leaves encode, begin, feed or finish of " + what + " empty; fill in its codec";
+  }
+  return {};
+}
+
+// The form is a key of the interface; a full reader is not at hand in the child that asks.
+bool SaysCodec(const ke_type& type) {
+  const std::string_view text = type.interface;
+  const size_t key = text.find("\"form\"");
+  if (key == std::string_view::npos) return false;
+  const size_t value = text.find('"', text.find(':', key));
+  return value != std::string_view::npos && text.substr(value).starts_with("\"codec\"");
 }
 
 std::string CheckType(const ke_type& type, size_t index) {
@@ -46,7 +75,13 @@ std::string CheckType(const ke_type& type, size_t index) {
       type.vtable->destroy == nullptr) {
     return "leaves create, step or destroy of " + what + " empty; fill in its vtable";
   }
-  return {};
+  const bool has_codec = HasCodecField(type) && type.codec != nullptr;
+  if (type.kind == KE_KIND_PROVIDER && SaysCodec(type) != has_codec) {
+    return has_codec
+               ? "gives " + what + " a codec, but its interface does not say \"form\": \"codec\""
+               : "says that " + what + " is a codec, but gives none; fill in its ke_type";
+  }
+  return has_codec ? CheckCodec(type, what) : std::string();
 }
 
 // Text as a JSON string. Bytes are passed through: the reader refuses what is not UTF-8.
@@ -112,8 +147,9 @@ std::string HandshakeRefusal(const ke_plugin* plugin) {
   if (plugin->type_count == 0 || plugin->types == nullptr) {
     return "offers no type; list at least one node, provider or evaluator";
   }
-  if (plugin->types->struct_size < sizeof(ke_type)) {
-    return TooShort("a type table", plugin->types->struct_size, sizeof(ke_type));
+  const size_t least = plugin->abi_minor_required >= 1 ? sizeof(ke_type) : kTypeSizeOf10;
+  if (plugin->types->struct_size < least) {
+    return TooShort("a type table", plugin->types->struct_size, least);
   }
   for (size_t i = 0; i < plugin->type_count; ++i) {
     std::string problem = CheckType(TypeAt(*plugin, i), i);

@@ -81,8 +81,9 @@ Status CheckNode(const Json& interface) {
 }
 
 Status CheckProvider(const Json& interface) {
-  if (interface.contains("form") && interface["form"] != Json("resumable")) {
-    return At("interface.form", "this host knows the form \"resumable\"");
+  const Json& form = interface["form"];
+  if (!form.is_null() && form != Json("resumable") && form != Json("codec")) {
+    return At("interface.form", "this host knows the forms \"resumable\" and \"codec\"");
   }
   return CheckNames(interface["capabilities"], "interface.capabilities");
 }

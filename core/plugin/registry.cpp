@@ -6,7 +6,9 @@
 #include <tuple>
 
 #include "core/base/file.hpp"
+#include "core/plugin/boundary.hpp"
 #include "core/plugin/child_query.hpp"
+#include "core/plugin/codec_instance.hpp"
 #include "core/plugin/handshake.hpp"
 #include "core/plugin/host.hpp"
 #include "core/plugin/instance.hpp"
@@ -64,6 +66,16 @@ Result<Manifest> FromLibrary(const fs::path& library) {
   const ChildAnswer answer = QueryInChild({library, image.hash});
   if (!answer.refusal.empty()) return Refused(library, answer.refusal);
   return ParseManifest(answer.manifest, library, library.parent_path());
+}
+
+}  // namespace
+
+namespace {
+
+bool IsCodec(const TypeInfo& type) { return type.interface.Text("form") == "codec"; }
+
+Error WrongForm(const TypeInfo& type, const std::string& what) {
+  return Failed(ErrorClass::kInternal, Describe(type) + " is " + what);
 }
 
 }  // namespace
@@ -182,6 +194,25 @@ struct Registry::State {
     plugin.loaded = *loaded;
     return loaded;
   }
+
+  // The type's tables, loaded, and the config with checked and completed params.
+  Result<const ke_type*> Open(const TypeInfo& type, const Json& config, HostServices& services,
+                              Json* complete) {
+    Result<Json> params = ApplyParamsSchema(type.params_schema, config["params"]);
+    if (!params.ok()) return params.error();
+    Result<const ke_plugin*> plugin = Load(type, services);
+    if (!plugin.ok()) return plugin.error();
+    *complete = config;
+    (*complete)["params"] = *std::move(params);
+    for (size_t i = 0; i < (*plugin)->type_count; ++i) {
+      const ke_type& offered = TypeAt(**plugin, i);
+      if (offered.name == type.name &&
+          offered.kind - KE_KIND_NODE == static_cast<uint32_t>(type.kind)) {
+        return &offered;
+      }
+    }
+    return Refused(type.library, kStaleManifest);
+  }
 };
 
 Registry::Registry(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -211,21 +242,22 @@ const TypeInfo* Registry::Find(TypeKind kind, const std::string& name) const {
 
 Result<std::unique_ptr<Instance>> Registry::Create(const TypeInfo& type, const Json& config,
                                                    std::shared_ptr<HostServices> services) {
+  if (IsCodec(type)) return WrongForm(type, "a codec; it takes no steps");
   if (services == nullptr) services = std::make_shared<HostServices>();
-  Result<Json> params = ApplyParamsSchema(type.params_schema, config["params"]);
-  if (!params.ok()) return params.error();
-  Result<const ke_plugin*> plugin = state_->Load(type, *services);
-  if (!plugin.ok()) return plugin.error();
-  Json complete = config;
-  complete["params"] = *std::move(params);
-  for (size_t i = 0; i < (*plugin)->type_count; ++i) {
-    const ke_type& offered = TypeAt(**plugin, i);
-    if (offered.name == type.name &&
-        offered.kind - KE_KIND_NODE == static_cast<uint32_t>(type.kind)) {
-      return CreateInstance(type, *offered.vtable, complete, std::move(services));
-    }
-  }
-  return Refused(type.library, kStaleManifest);
+  Json complete;
+  Result<const ke_type*> offered = state_->Open(type, config, *services, &complete);
+  if (!offered) return offered.error();
+  return CreateInstance(type, *(*offered)->vtable, complete, std::move(services));
+}
+
+Result<std::unique_ptr<Codec>> Registry::CreateCodec(const TypeInfo& type, const Json& config,
+                                                     std::shared_ptr<HostServices> services) {
+  if (!IsCodec(type)) return WrongForm(type, "no codec; it is driven by steps");
+  if (services == nullptr) services = std::make_shared<HostServices>();
+  Json complete;
+  Result<const ke_type*> offered = state_->Open(type, config, *services, &complete);
+  if (!offered) return offered.error();
+  return CreateCodecInstance(type, **offered, complete, std::move(services));
 }
 
 }  // namespace kernel_evolve

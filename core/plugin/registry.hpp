@@ -16,6 +16,7 @@
 #include "core/base/json.hpp"
 #include "core/base/log.hpp"
 #include "core/base/result.hpp"
+#include "core/plugin/codec.hpp"
 
 namespace kernel_evolve {
 
@@ -106,6 +107,9 @@ class Registry {
   // be loaded or its handshake is refused), or the class that the plugin's `create` gave.
   Result<std::unique_ptr<Instance>> Create(const TypeInfo& type, const Json& config,
                                            std::shared_ptr<HostServices> services);
+  // The same for a provider whose interface says "form": "codec".
+  Result<std::unique_ptr<Codec>> CreateCodec(const TypeInfo& type, const Json& config,
+                                             std::shared_ptr<HostServices> services);
 
  private:
   struct State;

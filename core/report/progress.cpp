@@ -47,6 +47,28 @@ std::string VerdictLine(const Json& verdict) {
   return line;
 }
 
+std::string UsageLine(const Json& use) {
+  const auto count = [](int64_t n, const char* one, const char* many) {
+    return std::to_string(n) + " " + (n == 1 ? one : many);
+  };
+  const int64_t calls = use.Integer("calls");
+  std::string line = count(calls, "call", "calls");
+  if (const int64_t n = use.Integer("errors"); n > 0) line += ", " + count(n, "failed", "failed");
+  if (const int64_t n = use.Integer("retries"); n > 0) line += ", " + count(n, "retry", "retries");
+  if (use.Integer("input_tokens") + use.Integer("output_tokens") > 0) {
+    line += ", " + std::to_string(use.Integer("input_tokens")) + " tokens in";
+    if (const int64_t n = use.Integer("cached_tokens"); n > 0) {
+      line += " (" + std::to_string(n) + " cached)";
+    }
+    line += ", " + std::to_string(use.Integer("output_tokens")) + " out";
+  }
+  if (use.Number("cost") > 0) line += ", cost " + Figure(use.Number("cost"), 4);
+  if (calls > 0) {
+    line += ", " + FormatSeconds(use.Number("seconds") / static_cast<double>(calls)) + " a call";
+  }
+  return line;
+}
+
 void ProgressPrinter::Line(double at, const std::string& who, const std::string& text) {
   std::fprintf(out_, "%6s  %-12s %s\n", Stopwatch(at).c_str(), who.c_str(), text.c_str());
   std::fflush(out_);

@@ -22,4 +22,8 @@ class ProgressPrinter : public RunObserver {
 // "modelled" wherever the figure was modelled.
 std::string VerdictLine(const Json& verdict);
 
+// One model's entry of a run's usage: "13 calls, 2 retries, 45210 tokens in, 12044 out, cost 0.12,
+// 4.2 s a call". Leaves out what is zero.
+std::string UsageLine(const Json& use);
+
 }  // namespace kernel_evolve

@@ -1,6 +1,9 @@
 #include "author.hpp"
 
+#include "conversation.hpp"
+#include "inspect.hpp"
 #include "prompt.hpp"
+#include "records.hpp"
 
 namespace kernel_nodes {
 namespace {
@@ -8,131 +11,89 @@ namespace {
 using kernel_evolve::sdk::Outcome;
 using nlohmann::json;
 
-constexpr int kMaxRounds = 3;  // asked again twice: a model that fails three times rarely recovers
-
-std::string ToolNames(const json& tools) {
-  std::string out;
-  for (const json& tool : tools) {
-    out += (out.empty() ? "" : " or ") + tool.at("name").get<std::string>();
-  }
-  return out;
-}
+constexpr int kMaxUseless = 3;  // a model that fails three times rarely recovers
+constexpr int kMaxLookUps = 4;  // rounds; each costs a call
 
 }  // namespace
 
 AuthorNode::AuthorNode(kernel_evolve::sdk::Config config, const kernel_evolve::sdk::Host& host)
     : Resumable(std::move(config), host) {
   CheckPrompt(params().at("prompt"));
+  CheckPages(params().value("inspect", json::array()));
 }
 
-const json& AuthorNode::In(const char* port) const {
-  static const json null;
-  const auto in = start_.find("in");
-  if (in == start_.end() || !in->contains(port)) return null;
-  return in->at(port);
-}
+const json& AuthorNode::In(const char* port) const { return PortOf(start_, port); }
+
+json AuthorNode::Pages() const { return with().value("inspect", json::array()); }
 
 Outcome AuthorNode::Step(const json& event) {
-  if (!kernel_evolve::sdk::IsStart(event)) {
-    return OnReply(kernel_evolve::sdk::Results(event).Value("author"));
+  if (kernel_evolve::sdk::IsStart(event)) {
+    start_ = event;
+    if (std::optional<json> done = WithoutModel()) return Outcome::Done(*done);
+    messages_ = json::array({UserMessage(PromptFor(start_))});
+    return Ask();
   }
-  start_ = event;
-  if (std::optional<json> done = WithoutModel()) return Outcome::Done(*done);
-  messages_ = json::array(
-      {{{"role", "user"}, {"content", RenderPrompt(with().at("prompt"), PromptDataOf(start_))}}});
-  return Ask();
+  const kernel_evolve::sdk::Results results(event);
+  if (!results.Ok("author") && Text(results.Error("author"), "class") == "invalid_output") {
+    const std::string problem = Text(results.Error("author"), "message");
+    messages_.push_back(UserMessage("Your last answer could not be used: " + problem +
+                                    ". Answer with the tool " + ToolNames(Tools()) + "."));
+    return Again(problem);
+  }
+  return OnReply(results.Value("author"));
 }
 
 Outcome AuthorNode::Ask() {
-  ++rounds_;
+  json tools = Tools();
+  const json pages = Pages();
+  if (!pages.empty()) tools.push_back(InspectTool(pages));
   json request = {{"messages", messages_},
-                  {"tools", Tools()},
+                  {"tools", tools},
                   {"tool_choice", "required"},
                   {"sampling", json::object()},
-                  {"context", Context()}};
+                  {"context", ContextOf(Purpose(), start_)}};
   return Outcome::Effects(
       {kernel_evolve::sdk::CompleteEffect("author", with().at("model"), std::move(request))});
 }
 
-json AuthorNode::Context() const {
-  json context = {{"purpose", Purpose()},
-                  {"task", start_.value("task", json())},
-                  {"hints", with().value("hints", json::array())},
-                  {"attempts", In("attempts").is_array() ? In("attempts") : json::array()},
-                  {"lessons", In("lessons").is_array() ? In("lessons") : json::array()},
-                  {"best", In("best")},
-                  {"parent", In("best").is_object() ? In("best") : In("candidate")},
-                  {"last", nullptr},
-                  {"start", nullptr},
-                  {"analysis", ""},
-                  {"generation", start_.value("visit", 1)}};
-  if (In("candidate").is_object() && In("verdict").is_object()) {
-    context["last"] = WithVerdict(In("candidate"), In("verdict"));
-  }
-  if (In("analysis").is_object()) context["analysis"] = In("analysis").value("analysis", "");
-  if (!with().value("start", "").empty()) context["start"] = with()["start"];
-  return context;
-}
-
 Outcome AuthorNode::OnReply(const json& response) {
   const json calls = response.value("tool_calls", json::array());
-  Answer answer;
+  messages_.push_back(SaidMessage(response));
+  std::string complaint;
   if (calls.empty()) {
-    answer.complaint = "Answer with the tool " + ToolNames(Tools()) + ", not with text.";
-  } else {
-    answer = OnTool(calls[0].value("name", ""), calls[0].value("arguments", json::object()));
+    complaint = "Answer with the tool " + ToolNames(Tools()) + ", not with text.";
+    messages_.push_back(UserMessage(complaint));
+    return Again(complaint);
   }
-  if (answer.done) return Outcome::Done(*answer.done);
-  if (rounds_ >= kMaxRounds) {
-    return Outcome::Error("invalid_output", "the model gave no usable answer in " +
-                                                std::to_string(kMaxRounds) +
-                                                " rounds; the last problem: " + answer.complaint);
-  }
-  json said = {{"role", "assistant"}, {"content", response.value("text", "")}};
-  if (!calls.empty()) said["tool_calls"] = calls;
-  messages_.push_back(std::move(said));
-  if (calls.empty()) messages_.push_back({{"role", "user"}, {"content", answer.complaint}});
-  for (size_t i = 0; i < calls.size(); ++i) {
+  const json pages = Pages();
+  bool answered = false;
+  for (const json& call : calls) {
     // Every call needs its answer, or the next request is refused by most endpoints.
-    messages_.push_back({{"role", "tool"},
-                         {"tool_call_id", calls[i].value("id", "")},
-                         {"content", i == 0 ? answer.complaint : "Not used: one call at a time."}});
+    const std::string name = Text(call, "name");
+    const json arguments = call.value("arguments", json::object());
+    std::string text = "Not used: one answer at a time.";
+    if (name == "inspect" && !pages.empty()) {
+      text = look_ups_ < kMaxLookUps
+                 ? InspectAnswer(pages, arguments)
+                 : "That is enough of looking up; answer with " + ToolNames(Tools()) + ".";
+    } else if (!answered) {
+      answered = true;
+      const Answer answer = OnTool(name, arguments);
+      if (answer.done) return Outcome::Done(*answer.done);
+      text = complaint = answer.complaint;
+    }
+    messages_.push_back(ToolMessage(call, text));
   }
-  return Ask();
+  if (!answered && look_ups_++ < kMaxLookUps) return Ask();
+  if (!answered) complaint = "it only looks things up";
+  return Again(complaint);
 }
 
-json Tool(const char* name, const char* description, const json& properties) {
-  json required = json::array();
-  for (const auto& [key, unused] : properties.items()) required.push_back(key);
-  return {{"name", name},
-          {"description", description},
-          {"parameters",
-           {{"type", "object"},
-            {"properties", properties},
-            {"required", required},
-            {"additionalProperties", false}}}};
-}
-
-json WithVerdict(const json& candidate, const json& verdict) {
-  json out = candidate;
-  out["verdict"] = verdict;
-  const json metrics = verdict.value("metrics", json::object());
-  if (metrics.contains("speedup") && metrics["speedup"].is_number()) {
-    out["speedup"] = metrics["speedup"];
-  }
-  return out;
-}
-
-json AttemptOf(const json& candidate, const json& verdict) {
-  const json metrics = verdict.value("metrics", json::object());
-  return {{"id", candidate.value("id", "")},
-          {"summary", candidate.value("summary", "")},
-          {"parent", candidate.value("parent", json())},
-          {"stage", verdict.value("stage", "")},
-          {"ok", verdict.value("ok", false)},
-          {"correct", verdict.value("correct", json())},
-          {"speedup", metrics.value("speedup", json())},
-          {"reason", verdict.value("reason", "")}};
+Outcome AuthorNode::Again(const std::string& problem) {
+  if (++useless_ < kMaxUseless) return Ask();
+  return Outcome::Error("invalid_output", "the model gave no usable answer in " +
+                                              std::to_string(kMaxUseless) +
+                                              " rounds; the last problem: " + problem);
 }
 
 }  // namespace kernel_nodes

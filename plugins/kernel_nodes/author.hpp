@@ -1,5 +1,6 @@
-// The conversation that every authoring node has with a model: ask with tools, take the tool call,
-// hand complaints back, give up after a few rounds. Nodes say only what is theirs.
+// The conversation that analyze, generate and reflect have with a model: ask with tools, answer
+// look-ups, take one tool call, hand complaints back, give up after a few rounds. Nodes say only
+// what is theirs.
 #pragma once
 
 #include <kernel_evolve/plugin.hpp>
@@ -17,7 +18,8 @@ struct Answer {
 // A resumable conversation. Subclasses are nodes; one instance serves one activation.
 class AuthorNode : public kernel_evolve::sdk::Resumable {
  public:
-  // Params: {"model", "prompt": {"path", "text"}, "hints"}. Throws PluginError for a bad prompt.
+  // Params: {"model", "prompt": {"path", "text"}, "hints", "facts"?: {"path", "text"},
+  // "inspect"?: [{"path", "text"}], "prompt_tokens"}. Throws PluginError for a bad file.
   AuthorNode(kernel_evolve::sdk::Config config, const kernel_evolve::sdk::Host& host);
 
   kernel_evolve::sdk::Outcome Step(const nlohmann::json& event) override;
@@ -26,6 +28,7 @@ class AuthorNode : public kernel_evolve::sdk::Resumable {
   // The node's `done` value when it needs no model; nothing to go and ask.
   virtual std::optional<nlohmann::json> WithoutModel() { return std::nullopt; }
   virtual const char* Purpose() const = 0;
+  // The tools that answer; `inspect` is added where there are pages.
   virtual nlohmann::json Tools() const = 0;
   virtual Answer OnTool(const std::string& name, const nlohmann::json& arguments) = 0;
 
@@ -36,21 +39,15 @@ class AuthorNode : public kernel_evolve::sdk::Resumable {
 
  private:
   kernel_evolve::sdk::Outcome Ask();
-  nlohmann::json Context() const;
   kernel_evolve::sdk::Outcome OnReply(const nlohmann::json& response);
+  // Asks again, or gives up when the model had its chances.
+  kernel_evolve::sdk::Outcome Again(const std::string& problem);
+  nlohmann::json Pages() const;
 
   nlohmann::json start_;
   nlohmann::json messages_;
-  int rounds_ = 0;
+  int useless_ = 0;   // rounds that brought no usable answer
+  int look_ups_ = 0;  // rounds that only looked something up
 };
-
-// {"name", "description", "parameters"} of a tool whose arguments are `properties`, all required.
-nlohmann::json Tool(const char* name, const char* description, const nlohmann::json& properties);
-
-// The candidate together with its verdict, as `best` channels and prompts keep it.
-nlohmann::json WithVerdict(const nlohmann::json& candidate, const nlohmann::json& verdict);
-
-// One line of the run's history, for the channel `attempts`.
-nlohmann::json AttemptOf(const nlohmann::json& candidate, const nlohmann::json& verdict);
 
 }  // namespace kernel_nodes

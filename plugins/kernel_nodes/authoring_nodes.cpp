@@ -1,5 +1,6 @@
 #include "authoring_nodes.hpp"
 
+#include "conversation.hpp"
 #include "edits.hpp"
 
 namespace kernel_nodes {
@@ -7,17 +8,8 @@ namespace {
 
 using nlohmann::json;
 
-json TextSchema(const char* description) {
-  return {{"type", "string"}, {"description", description}};
-}
-
-bool HasText(const json& arguments, const char* key) {
-  return arguments.is_object() && arguments.contains(key) && arguments[key].is_string() &&
-         !arguments[key].get<std::string>().empty();
-}
-
 Answer Missing(const std::string& tool, const char* key) {
-  return {std::nullopt, tool + " needs a non-empty string `" + key + "`"};
+  return {std::nullopt, MissingText(tool, key)};
 }
 
 Answer Unknown(const std::string& tool) {
@@ -67,17 +59,7 @@ json GenerateNode::Tools() const {
       json::array({Tool("submit_kernel", "Hands over a whole candidate file that defines ModelNew.",
                         {{"code", TextSchema("The complete Python source")},
                          {"summary", TextSchema("One line: what is new in this candidate")}})});
-  if (Parent().is_object()) {
-    const json edit = {{"type", "object"},
-                       {"properties",
-                        {{"search", TextSchema("Text that occurs exactly once in the candidate")},
-                         {"replace", TextSchema("What stands there instead")}}},
-                       {"required", {"search", "replace"}},
-                       {"additionalProperties", false}};
-    tools.push_back(Tool("edit_kernel", "Changes the parent candidate by exact search and replace.",
-                         {{"edits", {{"type", "array"}, {"items", edit}, {"minItems", 1}}},
-                          {"summary", TextSchema("One line: what is new in this candidate")}}));
-  }
+  if (Parent().is_object()) tools.push_back(EditTool(false));
   return tools;
 }
 

@@ -1,6 +1,6 @@
 #include "judging_nodes.hpp"
 
-#include "author.hpp"
+#include "records.hpp"
 
 namespace kernel_nodes {
 

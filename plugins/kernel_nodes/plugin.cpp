@@ -1,34 +1,52 @@
 // The node types of the shipped strategies.
+#include "agent.hpp"
 #include "authoring_nodes.hpp"
 #include "judging_nodes.hpp"
 
 namespace {
 
-constexpr char kAuthorParams[] = R"({
-  "type": "object",
-  "properties": {
-    "model": {"type": "string", "x-ke": "model", "description": "Alias of the model to ask"},
-    "prompt": {"type": "string", "x-ke": "file", "description": "Mustache template"},
-    "hints": {"type": "array", "items": {"type": "string"}, "default": [],
-              "description": "Free text from the user"}
-  },
-  "required": ["model", "prompt"],
-  "additionalProperties": false
-})";
+using nlohmann::json;
 
-constexpr char kGenerateParams[] = R"({
-  "type": "object",
-  "properties": {
+// What every node that asks a model takes, and `more` of its own.
+json AuthorParams(const json& more = json::object()) {
+  json properties = json::parse(R"({
     "model": {"type": "string", "x-ke": "model", "description": "Alias of the model to ask"},
     "prompt": {"type": "string", "x-ke": "file", "description": "Mustache template"},
     "hints": {"type": "array", "items": {"type": "string"}, "default": [],
               "description": "Free text from the user"},
-    "start": {"type": "string", "default": "",
-              "description": "Source of a kernel that is the first candidate; empty for none"}
-  },
-  "required": ["model", "prompt"],
-  "additionalProperties": false
-})";
+    "facts": {"type": "string", "x-ke": "file",
+              "description": "Text that the template inserts as {{facts}}"},
+    "inspect": {"type": "array", "items": {"type": "string", "x-ke": "file"}, "default": [],
+                "description": "Pages that the model can look up; without any it has no such tool"},
+    "prompt_tokens": {"type": "integer", "minimum": 1000, "default": 24000,
+                      "description": "Budget of the prompt, at 4 bytes a token"}
+  })");
+  properties.update(more);
+  return {{"type", "object"},
+          {"properties", properties},
+          {"required", {"model", "prompt"}},
+          {"additionalProperties", false}};
+}
+
+json StartParam() {
+  return {{"start",
+           {{"type", "string"},
+            {"default", ""},
+            {"description", "Source of a kernel that is the first candidate; empty for none"}}}};
+}
+
+json AgentParams() {
+  json more = json::parse(R"({
+    "max_turns": {"type": "integer", "minimum": 1, "default": 30,
+                  "description": "Model calls at most"},
+    "target_speedup": {"type": "number", "minimum": 0, "default": 0,
+                       "description": "Ends once a candidate is that much faster; 0: no target"},
+    "context_tokens": {"type": "integer", "minimum": 2000, "default": 60000,
+                       "description": "Size of the conversation from which old turns are shortened"}
+  })");
+  more.update(StartParam());
+  return AuthorParams(more);
+}
 
 constexpr char kNoParams[] = R"({"type": "object", "additionalProperties": false})";
 
@@ -86,21 +104,37 @@ constexpr char kReflect[] = R"({
   "result": {"ok": "bool"}
 })";
 
+constexpr char kAgent[] = R"({
+  "ports": {
+    "in": [{"name": "analysis", "type": "object", "required": false},
+           {"name": "best", "type": "candidate", "required": false},
+           {"name": "lessons", "type": "array", "required": false},
+           {"name": "attempts", "type": "array", "required": false}],
+    "out": [{"name": "best", "type": "candidate"}, {"name": "attempts", "type": "array"},
+            {"name": "said", "type": "string"}]
+  },
+  "result": {"ok": "bool", "turns": "integer", "attempts": "integer", "win": "bool",
+             "ended": "string"}
+})";
+
 constexpr char kNoPorts[] = R"({"ports": {"in": [], "out": []}, "result": {"ok": "bool"}})";
 
 }  // namespace
 
 KERNEL_EVOLVE_PLUGIN(
-    "kernel_nodes", "1.0.0",
+    "kernel_nodes", "1.1.0",
     Node<kernel_nodes::AnalyzeNode>("kernel/analyze", "Asks the author what to do with the task",
-                                    kAuthorParams, kAnalyze),
+                                    AuthorParams(), kAnalyze),
     Node<kernel_nodes::GenerateNode>("kernel/generate", "Asks the author for the next candidate",
-                                     kGenerateParams, kGenerate),
+                                     AuthorParams(StartParam()), kGenerate),
     Node<kernel_nodes::CompileNode>("kernel/compile", "Checks and compiles the candidate",
                                     kNoParams, kCompile),
     Node<kernel_nodes::EvaluateNode>("kernel/evaluate", "Has the candidate judged in full",
                                      kNoParams, kEvaluate),
     Node<kernel_nodes::ReflectNode>("kernel/reflect", "Turns the last verdict into a lesson",
-                                    kAuthorParams, kReflect),
+                                    AuthorParams(), kReflect),
+    Node<kernel_nodes::AgentNode>("kernel/agent",
+                                  "One conversation that validates until it is content",
+                                  AgentParams(), kAgent),
     Node<kernel_nodes::StopNode>("kernel/stop", "Ends the run as failed, with a reason",
                                  kStopParams, kNoPorts))

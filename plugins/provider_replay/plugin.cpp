@@ -27,21 +27,26 @@ std::string ReadText(const std::string& path) {
 }
 
 void CheckExchange(const json& exchange, const std::string& name) {
-  if (!exchange.is_object() || !exchange.contains("response") ||
-      !exchange.at("response").is_object()) {
-    Refuse(name + " has no 'response' object");
+  if (!exchange.is_object()) Refuse(name + " is no object");
+  const bool answered = exchange.contains("response") && exchange.at("response").is_object();
+  const bool failed = exchange.contains("error") && exchange.at("error").is_object() &&
+                      exchange.at("error").contains("class") &&
+                      exchange.at("error").contains("message");
+  if (answered == failed) {
+    Refuse(name + " needs either a 'response' object or an 'error' with class and message");
   }
   for (const auto& [key, value] : exchange.items()) {
-    if (key == "response") continue;
-    if (key != "purpose" && key != "request_hash") {
+    if (key == "response" || key == "error") continue;
+    if (key != "model" && key != "purpose" && key != "request_hash") {
       Refuse(name + " has the unknown key '" + key + "'");
     }
     if (!value.is_string()) Refuse(name + ": '" + key + "' is not text");
   }
 }
 
-// `given` is a path, or what the host made of it: {"path", "text"}.
-Cassette Load(const json& given) {
+// `given` is a path, or what the host made of it: {"path", "text"}. Of the exchanges, those that
+// name no model or `model`; every one when `model` is empty.
+Cassette Load(const json& given, const std::string& model) {
   Cassette cassette;
   cassette.path = given.is_object() ? given.at("path") : given;
   const std::string text = given.is_object() ? given.at("text") : json(ReadText(cassette.path));
@@ -51,18 +56,23 @@ Cassette Load(const json& given) {
       !document.at("exchanges").is_array()) {
     Refuse(cassette.path + " has no array 'exchanges'");
   }
-  cassette.exchanges = document.at("exchanges");
-  for (size_t i = 0; i < cassette.exchanges.size(); ++i) {
-    CheckExchange(cassette.exchanges[i],
-                  "exchange " + std::to_string(i + 1) + " of " + cassette.path);
+  const json& all = document.at("exchanges");
+  cassette.exchanges = json::array();
+  for (size_t i = 0; i < all.size(); ++i) {
+    CheckExchange(all[i], "exchange " + std::to_string(i + 1) + " of " + cassette.path);
+    const std::string of = all[i].value("model", "");
+    if (model.empty() || of.empty() || of == model) cassette.exchanges.push_back(all[i]);
   }
   return cassette;
 }
 
-// FNV-1a over the request's canonical text: keys sorted, no blanks.
+// FNV-1a over what the model is shown, as canonical text: keys sorted, no blanks.
 std::string RequestHash(const json& request) {
+  const json shown = {{"messages", request.value("messages", json())},
+                      {"tools", request.value("tools", json())},
+                      {"tool_choice", request.value("tool_choice", json())}};
   uint64_t hash = 14695981039346656037U;
-  for (const char c : Host::Print(request)) {
+  for (const char c : Host::Print(shown)) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
   }
   char text[20];
@@ -73,7 +83,7 @@ std::string RequestHash(const json& request) {
 class Replay : public Resumable {
  public:
   Replay(const Config& given, const Host& to)
-      : Resumable(given, to), cassette_(Load(params().at("cassette"))) {}
+      : Resumable(given, to), cassette_(Load(params().at("cassette"), params().at("model"))) {}
 
   Outcome Step(const json& event) override {
     const json& request = event.at("request");
@@ -89,6 +99,9 @@ class Replay : public Resumable {
     const json context = request.value("context", json::object());
     Expect(exchange, call, "purpose", context.value("purpose", std::string()));
     Expect(exchange, call, "request_hash", RequestHash(request));
+    if (const auto error = exchange.find("error"); error != exchange.end()) {
+      return Outcome::Error(error->at("class"), error->at("message"));
+    }
     return ProviderDone(exchange.at("response"));
   }
 
@@ -112,7 +125,9 @@ constexpr char kParams[] = R"({
   "type": "object",
   "properties": {
     "cassette": {"type": "string", "x-ke": "file",
-                 "description": "File with the recorded exchanges."}
+                 "description": "File with the recorded exchanges."},
+    "model": {"type": "string", "default": "",
+              "description": "Whose exchanges: a model alias of the recorded run; empty: all."}
   },
   "required": ["cassette"],
   "additionalProperties": false

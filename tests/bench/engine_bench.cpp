@@ -43,7 +43,10 @@ class Quick : public Instance {
   const Json& effect_;
 };
 
-class Fixture : public InstanceFactory, public WorkerPort, public RunObserver {
+class Fixture : public InstanceFactory,
+                public WorkerPort,
+                public ModelPort,
+                public RunObserver {
  public:
   explicit Fixture(Json effect) : effect_(std::move(effect)) {
     node_.kind = TypeKind::kNode;
@@ -60,6 +63,14 @@ class Fixture : public InstanceFactory, public WorkerPort, public RunObserver {
   Result<std::unique_ptr<Instance>> Create(const TypeInfo& type, const Json&,
                                            std::shared_ptr<HostServices>) override {
     return std::unique_ptr<Instance>(new Quick(type.kind, effect_));
+  }
+  Result<std::unique_ptr<Codec>> CreateCodec(const TypeInfo&, const Json&,
+                                             std::shared_ptr<HostServices>) override {
+    return Failed(ErrorClass::kInternal, "there is no codec here");
+  }
+  int64_t Call(kernel_evolve::ModelCall, ModelClient::Done done, ModelClient::Progress) override {
+    done({Failed(ErrorClass::kInternal, "there is no endpoint here"), Json::Obj()});
+    return 1;
   }
   int64_t Call(WorkerCall, Worker::Done done, Worker::Progress) override {
     done(Failed(ErrorClass::kInternal, "there is no worker here"));
@@ -115,8 +126,9 @@ void RunSteps(benchmark::State& bench, const Json& effect, bool journalled) {
       const fs::path file = fs::path(name) / (std::to_string(++run) + ".db");
       journal = std::move(*Journal::Create(file, Json::Obj()));
     }
-    internal::Scheduler scheduler(prepared->plan, prepared->bindings, fixture, fixture, clock,
-                                  fixture, journal.get(), 1, interrupted);
+    internal::Scheduler scheduler(prepared->plan, prepared->bindings,
+                                  Outside{fixture, fixture, fixture, clock}, fixture,
+                                  journal.get(), 1, interrupted);
     bench.ResumeTiming();
     const State state = scheduler.Run();
     bench.PauseTiming();

@@ -183,8 +183,8 @@ nodes:
   JournalOptions options;
   options.max_pages = 100;
   const auto journal = Create(file, options);
-  internal::Scheduler scheduler(prepared->plan, prepared->bindings, world, world, world.clock,
-                                world, journal.get(), 1, world.interrupted);
+  internal::Scheduler scheduler(prepared->plan, prepared->bindings, world.outside(), world,
+                                journal.get(), 1, world.interrupted);
   const State state = scheduler.Run();
   EXPECT_EQ(state.status, RunStatus::kParked);
   ASSERT_TRUE(state.error);

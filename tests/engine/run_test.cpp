@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/file.hpp"
+#include "core/engine/once.hpp"
 #include "tests/engine/support.hpp"
 
 namespace kernel_evolve::test {
@@ -447,7 +448,7 @@ TEST(Outcome, HandsOverTheBestVerifiedCandidate) {
 
 Result<Json> Evaluate(World& world, const std::filesystem::path& scratch) {
   return EvaluateOnce({"fake", Json::Obj()}, J(R"({"source": "class Model: pass"})"),
-                      J(R"({"code": "x"})"), "full", 3, world, world, world.clock, world, scratch,
+                      J(R"({"code": "x"})"), "full", 3, world.outside(), world, scratch,
                       world.interrupted);
 }
 

@@ -68,6 +68,21 @@ std::string LineFor(const Json& event) {
 
 }  // namespace
 
+// Only says which provider it belongs to: the scripted port answers.
+class NamedCodec : public Codec {
+ public:
+  explicit NamedCodec(std::string name) : name_(std::move(name)) {}
+  Result<EncodedRequest> Encode(const Json& /*request*/) override {
+    return EncodedRequest{"POST", name_, {}, ""};
+  }
+  Status Begin(const Json& /*head*/) override { return {}; }
+  Status Feed(std::string_view /*bytes*/, std::string* /*events*/) override { return {}; }
+  Result<Json> Finish(bool /*complete*/) override { return Json(); }
+
+ private:
+  const std::string name_;
+};
+
 // An instance that answers as its script says.
 class Scripted : public Instance {
  public:
@@ -209,7 +224,10 @@ void World::Declare(TypeKind kind, const std::string& name, const Json& script) 
     type.interface["result"] = script["result"];
     type.interface["labels"] = script["labels"];
   }
-  if (kind == TypeKind::kProvider) type.interface["capabilities"] = script["capabilities"];
+  if (kind == TypeKind::kProvider) {
+    type.interface["capabilities"] = script["capabilities"];
+    if (script.contains("replies")) type.interface["form"] = "codec";
+  }
   if (kind == TypeKind::kEvaluator) type.interface["class"] = "modelled";
 }
 
@@ -255,6 +273,34 @@ int64_t World::Call(WorkerCall call, Worker::Done done, Worker::Progress progres
   } else {
     work();
   }
+  return id;
+}
+
+Result<std::unique_ptr<Codec>> World::CreateCodec(const TypeInfo& type, const Json& config,
+                                                  std::shared_ptr<HostServices> /*services*/) {
+  Result<Json> params = ApplyParamsSchema(type.params_schema, config["params"]);
+  if (!params) return params.error();
+  return std::unique_ptr<Codec>(std::make_unique<NamedCodec>(type.name));
+}
+
+int64_t World::Call(ModelCall call, ModelClient::Done done, ModelClient::Progress progress) {
+  const std::string provider = call.codec->Encode(call.request)->url;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const int64_t id = ++last_call_;
+  const Json& replies = std::as_const(script_)["providers"][provider]["replies"];
+  const Json reply = Nth(replies, static_cast<int64_t>(model_calls.size()) + 1);
+  model_calls.push_back(std::move(call));
+  if (progress) progress(Json::Obj({{"text", "receiving"}}));
+  if (reply == Json("hang")) {
+    hanging_[id] = [done = std::move(done)](const Result<WorkerReply>& cancelled) {
+      done({cancelled.error(), Json::Obj()});
+    };
+    return id;
+  }
+  Result<Json> response = reply.contains("ok") ? Result<Json>(reply["ok"]) : ErrorOf(reply);
+  threads_.emplace_back([done = std::move(done), response, took = reply["call"]] {
+    done({response, took});
+  });
   return id;
 }
 
@@ -329,7 +375,7 @@ RunSpec SpecFor(const graph::Graph& graph, World& world, const std::filesystem::
 }
 
 RunOutcome RunIn(const RunSpec& spec, World& world) {
-  return Execute(spec, world, world, world.clock, world, world.interrupted);
+  return Execute(spec, world.outside(), world, world.interrupted);
 }
 
 Json J(const std::string& text) {

@@ -3,7 +3,8 @@
 //
 // {"nodes": {"t/a": {"in": [...], "out": [...], "result": {...}, "labels": [...], "params": schema,
 //                    "blocking": bool, "visits": [[outcome, ...], ...], "refuse": "sentence"}},
-//  "providers": {"fake": {"capabilities": [...], "calls": [[outcome, ...], ...]}},
+//  "providers": {"fake": {"capabilities": [...], "calls": [[outcome, ...], ...]},
+//                "http": {"capabilities": [...], "replies": [{"ok" | "error", "call"} | "hang"]}},
 //  "evaluators": {"fake": {"codes": {"the code": [outcome, ...]}}},
 //  "worker": {"module.function": {"ok": value} | {"error": {...}} | "hang"}}
 //
@@ -59,7 +60,7 @@ class FakeClock : public Clock {
 };
 
 // Everything of the outside, from one script.
-class World : public InstanceFactory, public WorkerPort, public RunObserver {
+class World : public InstanceFactory, public WorkerPort, public ModelPort, public RunObserver {
  public:
   explicit World(const std::string& script);
   ~World() override;
@@ -67,17 +68,22 @@ class World : public InstanceFactory, public WorkerPort, public RunObserver {
   const TypeInfo* Find(TypeKind kind, const std::string& name) override;
   Result<std::unique_ptr<Instance>> Create(const TypeInfo& type, const Json& config,
                                            std::shared_ptr<HostServices> services) override;
+  Result<std::unique_ptr<Codec>> CreateCodec(const TypeInfo& type, const Json& config,
+                                             std::shared_ptr<HostServices> services) override;
   int64_t Call(WorkerCall call, Worker::Done done, Worker::Progress progress) override;
-  void Cancel(int64_t id) override;
+  int64_t Call(ModelCall call, ModelClient::Done done, ModelClient::Progress progress) override;
+  void Cancel(int64_t id) override;  // of either port: their numbers are distinct
   void OnEvent(const Json& event) override;
 
   graph::NodeTypeCatalog Catalog() const;
+  Outside outside() { return {*this, *this, *this, clock}; }
 
   Trace trace;
   FakeClock clock;
   std::atomic<bool> interrupted{false};
   bool answer_on_threads = false;                  // the worker answers from threads of its own
   std::map<std::string, WorkerCall> worker_calls;  // the last call of each function
+  std::vector<ModelCall> model_calls;              // over HTTP, in the order of asking
   int created = 0;
   int alive = 0;
 

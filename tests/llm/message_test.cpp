@@ -159,8 +159,8 @@ TEST(Response, ItsFormIsChecked) {
   Json reason = Response();
   reason["finish_reason"] = "tired";
   EXPECT_EQ(RefusalOf(Request(), reason),
-            "the response has the finish_reason 'tired', which is none of tool_calls, stop and "
-            "length");
+            "the response has the finish_reason 'tired', which is none of tool_calls, stop, length "
+            "and content_filter");
 }
 
 TEST(Usage, IsReadForgivinglyBecauseItWasPaid) {

@@ -96,6 +96,63 @@ TEST(Generate, GivesUpAfterThreeUselessAnswers) {
   EXPECT_EQ(last.at("error").at("class"), "invalid_output");
 }
 
+TEST(Generate, AnAnswerThatTheHostRefusedIsAskedForAgain) {
+  GenerateNode node(AuthorConfig(), Host(nullptr));
+  node.Step(Start());
+  const json refused = {{"type", "results"},
+                        {"results",
+                         {{"author",
+                           {{"error",
+                             {{"class", "invalid_output"},
+                              {"message", "the argument 'code' of the tool is missing"}}}}}}}};
+  const json request = RequestOf(node.Step(refused));
+  EXPECT_EQ(request["messages"].back()["role"], "user");
+  EXPECT_NE(request["messages"].back()["content"].get<std::string>().find("'code'"),
+            std::string::npos);
+  EXPECT_TRUE(node.Step(refused).value().contains("effects"));
+  const json last = node.Step(refused).value();
+  EXPECT_EQ(last.at("error").at("class"), "invalid_output");
+  EXPECT_NE(last.at("error").at("message").get<std::string>().find("'code'"), std::string::npos);
+}
+
+// Pages to look up, as the graph loader hands them over.
+json WithPages(json start) {
+  start["with"]["inspect"] = {{{"path", "p/masks.md"}, {"text", "# How to mask\nuse other"}}};
+  return start;
+}
+
+TEST(Generate, LooksThingsUpWithoutUsingUpItsChances) {
+  GenerateNode node(AuthorConfig(), Host(nullptr));
+  const json tools = RequestOf(node.Step(WithPages(Start())))["tools"];
+  ASSERT_EQ(tools.size(), 2U);
+  EXPECT_EQ(tools[1]["name"], "inspect");
+  const json topic = tools[1]["parameters"]["properties"]["topic"];
+  EXPECT_EQ(topic["enum"], json::array({"masks"}));
+  EXPECT_NE(topic["description"].get<std::string>().find("masks: How to mask"), std::string::npos);
+
+  for (int round = 0; round < 4; ++round) {
+    const json request = RequestOf(node.Step(Reply("inspect", {{"topic", "masks"}})));
+    EXPECT_EQ(request["messages"].back()["content"], "# How to mask\nuse other");
+  }
+  const json enough = RequestOf(node.Step(Reply("inspect", {{"topic", "masks"}})));
+  EXPECT_NE(enough["messages"].back()["content"].get<std::string>().find("enough"),
+            std::string::npos);
+  EXPECT_TRUE(node.Step(Reply("submit_kernel", {{"code", "X"}, {"summary", "s"}}))
+                  .value()
+                  .contains("done"));
+}
+
+TEST(Generate, WhatAServiceWantsToSeeAgainIsEchoed) {
+  GenerateNode node(AuthorConfig(), Host(nullptr));
+  node.Step(Start());
+  json reply = Reply("submit_kernel", {{"code", ""}});
+  reply["results"]["author"]["ok"]["reasoning"] = "hm";
+  reply["results"]["author"]["ok"]["raw"] = {{"signature", "x"}};
+  const json said = RequestOf(node.Step(reply))["messages"][1];
+  EXPECT_EQ(said["reasoning"], "hm");
+  EXPECT_EQ(said["raw"], json({{"signature", "x"}}));
+}
+
 TEST(Generate, TheUsersOwnKernelComesFirstAndCostsNoCall) {
   GenerateNode first(AuthorConfig(), Host(nullptr));
   const json done = first.Step(Start(json::object(), 1, "OWN")).value();

@@ -105,8 +105,8 @@ TEST(Interface, IsCheckedByKind) {
             "interface.labels: 'a' comes twice");
   EXPECT_EQ(check(TypeKind::kNode, R"({"blocking": "yes"})"),
             "interface.blocking: expected true or false");
-  EXPECT_EQ(check(TypeKind::kProvider, R"({"form": "codec"})"),
-            "interface.form: this host knows the form \"resumable\"");
+  EXPECT_EQ(check(TypeKind::kProvider, R"({"form": "telepathy"})"),
+            "interface.form: this host knows the forms \"resumable\" and \"codec\"");
   EXPECT_EQ(check(TypeKind::kProvider, R"({"capabilities": "tools"})"),
             "interface.capabilities: expected an array of names");
   EXPECT_EQ(check(TypeKind::kEvaluator, "{}"),

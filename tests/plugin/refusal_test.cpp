@@ -34,19 +34,19 @@ TEST(Refusal, OfEachBadPlugin) {
        "is not a KernelEvolve plugin: its descriptor does not begin with KE_ABI_MAGIC; build it "
        "with kernel_evolve_add_plugin"},
       {"major",
-       "needs plugin ABI 2.x, this host offers 1.0; update KernelEvolve or build the plugin with "
+       "needs plugin ABI 2.x, this host offers 1.1; update KernelEvolve or build the plugin with "
        "this host's SDK"},
       {"old_major",
-       "needs plugin ABI 0.x, this host offers 1.0; build the plugin with this host's SDK"},
+       "needs plugin ABI 0.x, this host offers 1.1; build the plugin with this host's SDK"},
       {"minor",
-       "needs plugin ABI 1.7 or newer, this host offers 1.0; update KernelEvolve or build the "
+       "needs plugin ABI 1.8 or newer, this host offers 1.1; update KernelEvolve or build the "
        "plugin with this host's SDK"},
       {"descriptor",
-       "gives a descriptor of 24 bytes where ABI 1.0 has 64; build it with this host's SDK"},
+       "gives a descriptor of 24 bytes where ABI 1.1 has 64; build it with this host's SDK"},
       {"id", "gives no proper id and version; an id has lower-case letters, digits, '_' and '-'"},
       {"no_types", "offers no type; list at least one node, provider or evaluator"},
       {"vtable",
-       "gives a vtable for the type 'test/twice' of 16 bytes where ABI 1.0 has 32; build it with "
+       "gives a vtable for the type 'test/twice' of 16 bytes where ABI 1.1 has 32; build it with "
        "this host's SDK"},
       {"step", "leaves create, step or destroy of the type 'test/twice' empty; fill in its vtable"},
       {"kind",
@@ -69,6 +69,17 @@ TEST(Refusal, OfEachBadPlugin) {
       {"unresolved",
        "cannot be loaded: undefined symbol: acme_missing_function; install what it needs or build "
        "it again"},
+      {"codec_missing", "says that the type 'bad' is a codec, but gives none; fill in its ke_type"},
+      {"codec_unsaid",
+       "gives the type 'bad' a codec, but its interface does not say \"form\": \"codec\""},
+      {"codec_short",
+       "gives a codec for the type 'bad' of 16 bytes where ABI 1.1 has 40; build it with this "
+       "host's SDK"},
+      {"codec_empty",
+       "leaves encode, begin, feed or finish of the type 'bad' empty; fill in its codec"},
+      {"codec_node", "gives the type 'bad' a codec; only providers have one"},
+      {"codec_type",
+       "gives a type table of 56 bytes where ABI 1.1 has 64; build it with this host's SDK"},
   };
   for (const auto& [name, sentence] : cases) EXPECT_EQ(RefusalOf(Bad(name)), sentence) << name;
   EXPECT_THAT(RefusalOf(Bad("schema_text")), HasSubstr("cannot be used: not valid JSON: at line"));

@@ -165,7 +165,7 @@ TEST(Manifest, IsReadStrictly) {
   EXPECT_EQ(refusal(with("format", 2)), "its format is not 1; update KernelEvolve");
   EXPECT_EQ(
       refusal(with("abi", Parsed(R"({"major": 2, "minor_required": 0})"))),
-      "it needs plugin ABI 2.0, this host offers 1.0; update KernelEvolve or build the plugin "
+      "it needs plugin ABI 2.0, this host offers 1.1; update KernelEvolve or build the plugin "
       "with this host's SDK");
   EXPECT_EQ(refusal(with("colour", "red")), "the manifest has the unknown key 'colour'");
   EXPECT_EQ(refusal(with("hash", 7)), "the manifest: 'hash' is not text");

@@ -195,7 +195,9 @@ TEST_F(ShippedTest, TheReplayRefusesAnUnusableCassette) {
   const std::pair<const char*, const char*> cases[] = {
       {"[", "with.cassette: /c.json is not valid JSON"},
       {"[]", "with.cassette: /c.json has no array 'exchanges'"},
-      {R"({"exchanges": [{}]})", "with.cassette: exchange 1 of /c.json has no 'response' object"},
+      {R"({"exchanges": [{}]})",
+       "with.cassette: exchange 1 of /c.json needs either a 'response' object or an 'error' with "
+       "class and message"},
       {R"({"exchanges": [{"response": {}, "purpos": "x"}]})",
        "with.cassette: exchange 1 of /c.json has the unknown key 'purpos'"},
       {R"({"exchanges": [{"response": {}, "purpose": 1}]})",

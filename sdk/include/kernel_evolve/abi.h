@@ -1,4 +1,4 @@
-/* The binary boundary between KernelEvolve and a plugin: C11, append-only, version 1.0.
+/* The binary boundary between KernelEvolve and a plugin: C11, append-only, version 1.1.
  *
  * A plugin is one shared library that exports exactly one symbol, ke_plugin_query. Everything else
  * is reached through the tables that it returns. Only plain C crosses: no C++ type, no exception, no
@@ -21,7 +21,7 @@ extern "C" {
 
 #define KE_ABI_MAGIC 0x31564B45u /* "EKV1" in memory order */
 #define KE_ABI_MAJOR 1u
-#define KE_ABI_MINOR 0u
+#define KE_ABI_MINOR 1u /* 1.1: codecs */
 
 /* UTF-8 bytes, not terminated. The caller owns them; they are valid during the call only. */
 typedef struct ke_span {
@@ -88,6 +88,25 @@ typedef struct ke_type_vtable {
   void (*destroy)(void* instance);
 } ke_type_vtable;
 
+/* A codec: a provider that speaks to a service over HTTP. It only translates; the host opens the
+ * connection, checks certificates, waits, retries, limits and records. Instances are made and
+ * destroyed by the type's ke_type_vtable, one for each model call; `step` is never called. The host
+ * calls encode once, then for each attempt begin, feed (any number of times) and finish. Since 1.1.
+ * sdk/ABI.md describes the JSON. */
+typedef struct ke_codec_vtable {
+  size_t struct_size;
+  /* Turns a canonical request into an HTTP request: {"method", "url", "headers"} into `head`, the
+   * body's bytes into `body`. KE_ERROR: the error is in `head`, and nothing is sent. */
+  ke_status (*encode)(void* instance, ke_span request, const ke_sink* head, const ke_sink* body);
+  /* An attempt's response begins: {"status", "headers"}. Forgets what an earlier attempt left. */
+  ke_status (*begin)(void* instance, ke_span head, const ke_sink* error);
+  /* Bytes of the body as they arrive, cut anywhere, also within a character. Writes what they
+   * complete as canonical events, one JSON object a line, maybe none. */
+  ke_status (*feed)(void* instance, ke_span bytes, const ke_sink* events);
+  /* The body has ended: {"complete": bool}. Writes {"response"} or {"error"}. */
+  ke_status (*finish)(void* instance, ke_span end, const ke_sink* outcome);
+} ke_codec_vtable;
+
 /* One type that a plugin offers. All text is static UTF-8, NUL-terminated, owned by the plugin. */
 typedef struct ke_type {
   size_t struct_size;
@@ -97,6 +116,8 @@ typedef struct ke_type {
   const char* params_schema; /* JSON Schema (object) of what `with:` may hold */
   const char* interface;     /* JSON: ports and labels of a node, capabilities of a provider, ... */
   const ke_type_vtable* vtable;
+  /* Since 1.1. Of a provider whose interface says "form": "codec"; NULL for every other type. */
+  const ke_codec_vtable* codec;
 } ke_type;
 
 /* What a plugin is. Static, owned by the plugin. */

@@ -107,9 +107,15 @@ def _study(task: LoadedTask) -> Study:
     except NotRewritable as error:
         why = str(error)
     except RecursionError:
-        why = f"the chain of operators of the task {task.name} is too long for the offline author."
+        why = (
+            f"the chain of operators of the task '{task.name}' is too long for the offline "
+            "author."
+        )
     except ViewError as error:
-        why = f"the task {task.name} sees memory in a way the offline author can't follow: {error}"
+        why = (
+            f"the task '{task.name}' sees memory in a way the offline author can't follow: "
+            f"{error}"
+        )
     return Study(task, captured, None, [], g.Space(), [], why, operators)
 
 
@@ -123,10 +129,10 @@ def _refuse_pointless(task: LoadedTask, program: Program, groups: list[Group]) -
         names = ", ".join(dict.fromkeys(program.left))
         one = len(set(program.left)) == 1
         raise NotRewritable(
-            f"the task {task.name} consists of {names}, {'an operator' if one else 'operators'} "
+            f"the task '{task.name}' consists of {names}, {'an operator' if one else 'operators'} "
             f"that the offline author leaves to PyTorch, so there is nothing to fuse."
         )
-    raise NotRewritable(f"the task {task.name} computes nothing: it returns what it is given.")
+    raise NotRewritable(f"the task '{task.name}' computes nothing: it returns what it is given.")
 
 
 def write(made: Study, genes: g.Genes) -> str:

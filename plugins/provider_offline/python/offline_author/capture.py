@@ -111,7 +111,7 @@ def capture(task: LoadedTask) -> Captured:
     if not isinstance(given, (list, tuple)):
         raise WorkerError(
             "validation",
-            f"get_inputs of the task {task.name} has to return a list with the arguments of "
+            f"get_inputs of the task '{task.name}' has to return a list with the arguments of "
             "forward.",
         )
     paths = _paths(model, list(given))
@@ -167,7 +167,7 @@ def _trace(task: LoadedTask, run: Callable, places: list[Argument | State]) -> f
         except Exception:  # the first error is the one that concerns the task
             text = " ".join(str(error).split())[:200]
             raise NotRewritable(
-                f"forward of the task {task.name} can't be captured as one graph of operators: "
+                f"forward of the task '{task.name}' can't be captured as one graph of operators: "
                 f"{type(error).__name__}: {text}"
             ) from None
     graph.graph.eliminate_dead_code()
@@ -190,14 +190,14 @@ def _trace_on(
             return make_fx(pure, decomposition_table=decompositions())(*fakes)
         except DataDependentOutputException as error:
             raise NotRewritable(
-                f"forward of the task {task.name} decides by a value of a tensor "
+                f"forward of the task '{task.name}' decides by a value of a tensor "
                 f"({_where(error, task)}), so its operators can't be captured as one graph."
             ) from None
         except Exception as error:
             text = str(error)
             if "data-dependent" in text or "DynamicOutputShape" in type(error).__name__:
                 raise NotRewritable(
-                    f"forward of the task {task.name} has a result whose size depends on the "
+                    f"forward of the task '{task.name}' has a result whose size depends on the "
                     f"data ({_where(error, task)}), so its operators can't be captured as one "
                     "graph."
                 ) from None
@@ -295,6 +295,6 @@ def _refuse(task: LoadedTask, state: list[State], arguments: list[Argument]) -> 
     for place in (*state, *arguments):
         name = place.name if isinstance(place, State) else place.path
         if place.dtype.is_complex:
-            raise NotRewritable(f"the task {task.name} computes with complex numbers ({name}).")
+            raise NotRewritable(f"the task '{task.name}' computes with complex numbers ({name}).")
         if 0 in place.size:
-            raise NotRewritable(f"the tensor {name} of the task {task.name} has no elements.")
+            raise NotRewritable(f"the tensor {name} of the task '{task.name}' has no elements.")

@@ -86,6 +86,12 @@ def of_summary(summary: str) -> Genes | None:
     return genes if all(isinstance(v, int) for v in genes.values()) else None
 
 
+def stalled(attempts: list[dict[str, Any]], patience: int) -> bool:
+    """Whether the last `patience` attempts brought nothing better than those before them."""
+    speeds = [a.get("speedup") or 0.0 if _works(a) else 0.0 for a in attempts]
+    return len(speeds) > patience and max(speeds[-patience:]) <= max(speeds[:-patience])
+
+
 def of_hints(hints: list[Any]) -> Genes:
     """Genes that a user's hints fix, such as `num_warps=8` anywhere in the text."""
     found: Genes = {}

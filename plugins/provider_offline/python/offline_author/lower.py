@@ -166,7 +166,7 @@ class Lowerer:
                 self.defs.append(TorchOp(out, "constant", target=target, outs=[out]))
                 return self.pool.load(out)
         raise NotRewritable(
-            f"forward of the task {self.captured.name} uses a constant tensor of shape "
+            f"forward of the task '{self.captured.name}' uses a constant tensor of shape "
             f"{tuple(tensor.shape)} that belongs to no parameter or buffer; register it as one."
         )
 
@@ -200,8 +200,8 @@ class Lowerer:
         source = node.args[0]
         if not name.endswith("_") or not isinstance(source, fx.Node) or source.op == "placeholder":
             raise NotRewritable(
-                f"forward of the task {self.captured.name} changes a tensor it was given in place "
-                f"({node.target})."
+                f"forward of the task '{self.captured.name}' changes a tensor it was given in "
+                f"place ({node.target})."
             )
         if _is_view(source.target) or any(
             isinstance(u.target, torch._ops.OpOverload) and _is_view(u.target) for u in source.users

@@ -156,7 +156,7 @@ class ModuleWriter:
         if value is None:
             if not saved:
                 raise NotRewritable(
-                    f"the tensor {name} of the task {self.captured.name} isn't in its state dict "
+                    f"the tensor {name} of the task '{self.captured.name}' isn't in its state dict "
                     "and too large to be written into a file; register it as a persistent buffer."
                 )
             value = _made(tensor)

@@ -32,6 +32,7 @@ struct TypeSpec {
   JsonText params_schema;
   JsonText interface;
   const ke_type_vtable* vtable;
+  const ke_codec_vtable* codec = nullptr;  // of a codec
 };
 
 namespace detail {
@@ -103,15 +104,16 @@ class Tables {
  public:
   Tables(std::string id, std::string version, std::vector<TypeSpec> specs)
       : id_(std::move(id)), version_(std::move(version)), specs_(std::move(specs)) {
+    uint32_t minor_required = 0;
     types_.reserve(specs_.size());
     for (const TypeSpec& spec : specs_) {
       types_.push_back({sizeof(ke_type), static_cast<uint32_t>(spec.kind), spec.name.c_str(),
                         spec.summary.c_str(), spec.params_schema.text().c_str(),
-                        spec.interface.text().c_str(), spec.vtable});
+                        spec.interface.text().c_str(), spec.vtable, spec.codec});
+      if (spec.codec != nullptr) minor_required = 1;
     }
-    plugin_ = {KE_ABI_MAGIC,      KE_ABI_MAJOR,  0,
-               sizeof(ke_plugin), id_.c_str(),   version_.c_str(),
-               "g++ or clang++",  types_.size(), types_.data()};
+    plugin_ = {KE_ABI_MAGIC,     KE_ABI_MAJOR,     minor_required, sizeof(ke_plugin), id_.c_str(),
+               version_.c_str(), "g++ or clang++", types_.size(),  types_.data()};
 #if defined(__VERSION__)
     plugin_.build_info = __VERSION__;
 #endif
@@ -144,20 +146,35 @@ inline const ke_plugin* Query(const ke_plugin* (*tables)()) noexcept {
 // as text or as a value; sdk/ABI.md says what they hold.
 template <typename T>
 TypeSpec Node(std::string name, std::string summary, JsonText params_schema, JsonText interface) {
-  return {KE_KIND_NODE,         std::move(name),    std::move(summary), std::move(params_schema),
-          std::move(interface), detail::Vtable<T>()};
+  return {KE_KIND_NODE,
+          std::move(name),
+          std::move(summary),
+          std::move(params_schema),
+          std::move(interface),
+          detail::Vtable<T>(),
+          nullptr};
 }
 template <typename T>
 TypeSpec Provider(std::string name, std::string summary, JsonText params_schema,
                   JsonText interface) {
-  return {KE_KIND_PROVIDER,         std::move(name),      std::move(summary),
-          std::move(params_schema), std::move(interface), detail::Vtable<T>()};
+  return {KE_KIND_PROVIDER,
+          std::move(name),
+          std::move(summary),
+          std::move(params_schema),
+          std::move(interface),
+          detail::Vtable<T>(),
+          nullptr};
 }
 template <typename T>
 TypeSpec Evaluator(std::string name, std::string summary, JsonText params_schema,
                    JsonText interface) {
-  return {KE_KIND_EVALUATOR,        std::move(name),      std::move(summary),
-          std::move(params_schema), std::move(interface), detail::Vtable<T>()};
+  return {KE_KIND_EVALUATOR,
+          std::move(name),
+          std::move(summary),
+          std::move(params_schema),
+          std::move(interface),
+          detail::Vtable<T>(),
+          nullptr};
 }
 
 }  // namespace kernel_evolve::sdk

@@ -1,0 +1,169 @@
+// Takes a service's answer apart into JSON values, whatever form it came in: a stream of events, or
+// one whole body. Part of the codec helpers; the wire forms derive from it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "kernel_evolve/codec.hpp"
+#include "kernel_evolve/detail/chat_text.hpp"
+#include "kernel_evolve/detail/service_error.hpp"
+#include "kernel_evolve/sse.hpp"
+
+namespace kernel_evolve::sdk::detail {
+
+// A count of tokens; 0 for what is none.
+inline int64_t TokensOf(const json& value) {
+  const double count = value.is_number() ? value.get<double>() : 0;
+  return count > 0 && count < 1e15 ? static_cast<int64_t>(count) : 0;
+}
+
+class ReplyReader {
+ public:
+  // `who` names the endpoint in sentences.
+  explicit ReplyReader(std::string who) : who_(std::move(who)) {}
+  virtual ~ReplyReader() = default;
+  ReplyReader(const ReplyReader&) = delete;
+  ReplyReader& operator=(const ReplyReader&) = delete;
+
+  void Begin(const ResponseHead& head) { head_ = head; }
+
+  void Feed(std::string_view bytes, Events& events) {
+    if (form_ != Form::kUnknown) return Take(bytes, events);
+    start_.append(bytes);
+    const std::string_view seen = TrimBlank(start_);
+    if (seen.empty()) return;
+    // The first byte tells: a content type is often wrong.
+    const bool whole = seen[0] == '{' || seen[0] == '[' || seen[0] == '<' || head_.status >= 300;
+    form_ = whole ? Form::kWhole : Form::kStream;
+    Take(std::exchange(start_, {}), events);
+  }
+
+ protected:
+  // One value: an event's data, or the whole body.
+  virtual void OnValue(const json& value, Events& events) = 0;
+  // Whether any part of an answer has come.
+  virtual bool Answered() const = 0;
+  // Whether the answer has said how it ended.
+  virtual bool Ended() const = 0;
+
+  // The body has ended. Throws ServiceError for a refusal, an error inside the stream, an answer
+  // that breaks off or is none.
+  void End(bool complete) {
+    Events unused;
+    if (form_ == Form::kStream) {
+      // Without its blank line, the last event may be whole or cut.
+      parser_.Finish([&](const std::string& name, const std::string& data) {
+        if (json::accept(data) || TrimBlank(data) == "[DONE]") OnEvent(name, data, unused);
+      });
+    } else {
+      OnWhole(complete, unused);
+    }
+    if (error_) throw ServiceError(*error_);
+    if (form_ == Form::kStream && !done_ && !Ended()) throw BrokenOff();
+    if (!Answered()) {
+      const std::string_view body = TrimBlank(body_);
+      throw ServiceError("invalid_output",
+                         who_ + " sent nothing that is an answer" +
+                             (body.empty() ? std::string() : ": " + Excerpt(body)));
+    }
+  }
+
+  // The stream's last event was seen; what follows it is not read.
+  void Done(Events& events) {
+    done_ = true;
+    events.End();
+  }
+
+  // The service failed, inside an answer that began well.
+  void Fail(const json& body) { error_ = Classify(StatusIn(body), ReadWords(body), who_); }
+
+  const std::string& who() const { return who_; }
+
+ private:
+  enum class Form { kUnknown, kStream, kWhole };
+
+  ServiceError BrokenOff() const {
+    return {"communication", who_ + " broke off in the middle of its answer"};
+  }
+
+  void Take(std::string_view bytes, Events& events) {
+    if (form_ == Form::kWhole) {
+      body_.append(bytes);
+      return;
+    }
+    parser_.Feed(bytes, [&](const std::string& name, const std::string& data) {
+      OnEvent(name, data, events);
+    });
+  }
+
+  void OnWhole(bool complete, Events& events) {
+    json body = json::parse(body_, nullptr, /*allow_exceptions=*/false);
+    if (body.is_array() && body.size() == 1) body = json(body[0]);  // Gemini wraps its errors
+    if (head_.status >= 300 && head_.status < 400) {
+      throw ServiceError("validation",
+                         who_ + " redirects to " + head_.Header("location") +
+                             "; write that address as base_url in the profile",
+                         false);
+    }
+    if (head_.status >= 400) {
+      ServiceWords words = ReadWords(body);
+      if (body.is_discarded()) words.message = PageWords();
+      throw ServiceError(Classify(head_.status, words, who_));
+    }
+    const std::string_view text = TrimBlank(body_);
+    if (text.empty()) throw ServiceError("communication", who_ + " answered with an empty body");
+    if (body.is_discarded()) {
+      const bool cut = text[0] == '{' && ValueLength(text) == 0;
+      if (!complete || cut) throw BrokenOff();
+      throw ServiceError("invalid_output", who_ + " answered " + std::to_string(head_.status) +
+                                               " with what is no JSON: " + Excerpt(PageWords()));
+    }
+    if (body.is_object()) OnValue(body, events);
+  }
+
+  // A proxy's page, without its tags.
+  std::string PageWords() const {
+    std::string out;
+    bool tag = false;
+    for (const char c : body_) {
+      if (c == '<') tag = true;
+      if (!tag) out.push_back(c);
+      if (c != '>') continue;
+      tag = false;
+      out.push_back(' ');
+    }
+    return TrimBlank(out).empty() ? "an empty body" : out;
+  }
+
+  void OnEvent(const std::string& name, const std::string& data, Events& events) {
+    if (done_ || error_) return;
+    const std::string_view text = TrimBlank(data);
+    if (text == "[DONE]") return Done(events);
+    if (text.empty()) return;
+    const json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (name == "error") {
+      return Fail(value.is_object() ? value : json{{"message", std::string(text)}});
+    }
+    if (!value.is_object()) {
+      error_ = ServiceError("invalid_output",
+                            who_ + " sent an event that is no JSON object: " + Excerpt(text));
+      return;
+    }
+    OnValue(value, events);
+  }
+
+  const std::string who_;
+  ResponseHead head_;
+  Form form_ = Form::kUnknown;
+  std::string start_;
+  std::string body_;
+  SseParser parser_;
+  bool done_ = false;
+  std::optional<ServiceError> error_;
+};
+
+}  // namespace kernel_evolve::sdk::detail

@@ -68,11 +68,11 @@ Json Sent(const Json& request, const Json& sampling) {
 // Everything but Call and Cancel happens on the transport's thread.
 class ModelClient::Core {
  public:
-  Core() : transport_(std::make_unique<HttpTransport>()) {}
+  Core() : transport_(new HttpTransport) {}
   ~Core() {
     closing_.store(true);
     // Ends what is in flight; what waits for its turn or for a retry has no request to end it.
-    transport_.reset();
+    delete transport_;
     auto left = std::move(calls_);
     left.merge(starting_);
     for (auto& [id, exchange] : left) exchange->End(Cancelled());
@@ -155,7 +155,9 @@ class ModelClient::Core {
   std::map<int64_t, std::shared_ptr<Exchange>> calls_;
   std::mutex starting_mutex_;
   std::map<int64_t, std::shared_ptr<Exchange>> starting_;  // not yet seen by the thread
-  std::unique_ptr<HttpTransport> transport_;
+  // Owned. Not a unique_ptr, which would be null while the transport's thread ends and still asks
+  // for it.
+  HttpTransport* const transport_;
 };
 
 void ModelClient::Core::Exchange::Start() {

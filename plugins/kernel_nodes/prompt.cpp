@@ -119,6 +119,7 @@ kainjow::mustache::mustache Parse(const json& file) {
 // kFloor when nothing does.
 size_t CapFor(const std::vector<std::string*>& pieces, size_t excess) {
   std::vector<size_t> sizes;
+  sizes.reserve(pieces.size());
   for (const std::string* piece : pieces) sizes.push_back(piece->size());
   std::sort(sizes.rbegin(), sizes.rend());
   size_t longest = 0;  // the sum of the `count` longest

@@ -88,7 +88,7 @@ std::string ShortenList(const std::string& text, size_t bytes) {
   }
   // The newest is the one that matters: some of it is better than none.
   if (first == items.size()) {
-    const std::string newest = ShortenEnd(items.back(), room);
+    std::string newest = ShortenEnd(items.back(), room);
     if (items.size() == 1) return newest;
     return "- [... " + std::to_string(items.size() - 1) + " older ones left out]\n" + newest;
   }

@@ -43,10 +43,7 @@ class Quick : public Instance {
   const Json& effect_;
 };
 
-class Fixture : public InstanceFactory,
-                public WorkerPort,
-                public ModelPort,
-                public RunObserver {
+class Fixture : public InstanceFactory, public WorkerPort, public ModelPort, public RunObserver {
  public:
   explicit Fixture(Json effect) : effect_(std::move(effect)) {
     node_.kind = TypeKind::kNode;
@@ -127,8 +124,8 @@ void RunSteps(benchmark::State& bench, const Json& effect, bool journalled) {
       journal = std::move(*Journal::Create(file, Json::Obj()));
     }
     internal::Scheduler scheduler(prepared->plan, prepared->bindings,
-                                  Outside{fixture, fixture, fixture, clock}, fixture,
-                                  journal.get(), 1, interrupted);
+                                  Outside{fixture, fixture, fixture, clock}, fixture, journal.get(),
+                                  1, interrupted);
     bench.ResumeTiming();
     const State state = scheduler.Run();
     bench.PauseTiming();

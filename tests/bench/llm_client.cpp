@@ -121,8 +121,8 @@ size_t OnBareBytes(char* data, size_t size, size_t count, void* user) {
 int RunBare(const std::string& url, int calls) {
   curl_global_init(CURL_GLOBAL_DEFAULT);
   CURLM* multi = curl_multi_init();
-  const std::string body = R"({"model":"bench","stream":true,"messages":)" +
-                           Messages().Dump() + "}";
+  const std::string body =
+      R"({"model":"bench","stream":true,"messages":)" + Messages().Dump() + "}";
   curl_slist* headers = curl_slist_append(nullptr, "Content-Type: application/json");
   std::vector<std::unique_ptr<Bare>> states;
   std::vector<CURL*> handles;

@@ -1,9 +1,10 @@
 /* The binary boundary between KernelEvolve and a plugin: C11, append-only, version 1.1.
  *
  * A plugin is one shared library that exports exactly one symbol, ke_plugin_query. Everything else
- * is reached through the tables that it returns. Only plain C crosses: no C++ type, no exception, no
- * memory that one side allocates and the other frees. Values cross as UTF-8 JSON in spans; results
- * are written through a sink that the host passes in. C++ authors want plugin.hpp beside this file.
+ * is reached through the tables that it returns. Only plain C crosses: no C++ type, no exception,
+ * no memory that one side allocates and the other frees. Values cross as UTF-8 JSON in spans;
+ * results are written through a sink that the host passes in. C++ authors want plugin.hpp beside
+ * this file.
  *
  * Rules of growth: a field is only ever appended, and each table starts with its own size, so that
  * either side can tell what the other has. Reading a field past `struct_size` is an error. A new
@@ -68,11 +69,7 @@ typedef struct ke_host {
   ke_status (*secret)(void* context, ke_span name, const ke_sink* out);
 } ke_host;
 
-typedef enum ke_kind {
-  KE_KIND_NODE = 1,
-  KE_KIND_PROVIDER = 2,
-  KE_KIND_EVALUATOR = 3
-} ke_kind;
+typedef enum ke_kind { KE_KIND_NODE = 1, KE_KIND_PROVIDER = 2, KE_KIND_EVALUATOR = 3 } ke_kind;
 
 /* A resumable instance: the host creates it, steps it until it is done, and destroys it. The host
  * never makes two calls on one instance at a time; calls may come from different threads. */

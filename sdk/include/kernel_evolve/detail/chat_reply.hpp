@@ -69,6 +69,12 @@ class ChatReply : public ReplyReader {
   }
 
  private:
+  static constexpr size_t kLongestName = 256;  // bytes; a longer one is not put together further
+
+  struct GrowingCall : WrittenCall {
+    Brackets brackets;  // of the arguments so far
+  };
+
   static int64_t Count(const json& object, std::initializer_list<const char*> keys) {
     for (const char* key : keys) {
       if (object.contains(key) && object[key].is_number()) return TokensOf(object[key]);
@@ -134,19 +140,20 @@ class ChatReply : public ReplyReader {
     if (found != slots_.end() && !BeginsAnother(calls_[found->second], id, name)) {
       return found->second;
     }
-    slots_[index] = calls_.size();
-    calls_.push_back({});
+    // One more than an answer may hold is enough to refuse it.
+    if (calls_.size() <= kMostCalls) calls_.push_back({});
+    slots_[index] = calls_.size() - 1;
     return calls_.size() - 1;
   }
 
   // Whether a delta that comes in a call's place is another call: some servers give every call the
   // same index, or none. A new id alone does not say so, since others make one up for each delta.
-  bool BeginsAnother(const WrittenCall& call, const std::string& id,
+  bool BeginsAnother(const GrowingCall& call, const std::string& id,
                      const std::string& name) const {
     if (name.empty()) return false;
     if (name != call.name && IsOffered(tools_, name) && IsOffered(tools_, call.name)) return true;
     const bool other_id = !id.empty() && !call.id.empty() && id != call.id;
-    return other_id && json::accept(call.arguments);
+    return other_id && call.brackets.Closed();
   }
 
   static std::string NameIn(const json& function) {
@@ -159,11 +166,12 @@ class ChatReply : public ReplyReader {
     if (!function.is_object()) return;
     const std::string name = NameIn(function);
     const size_t slot = SlotOf(delta, name, place);
-    WrittenCall& call = calls_[slot];
+    GrowingCall& call = calls_[slot];
     if (call.id.empty() && delta.contains("id")) call.id = TextOf(delta["id"]);
     // Repeated in every delta by some, cut into pieces by others.
     const bool whole = call.name == name || IsOffered(tools_, call.name);
-    if (!name.empty() && (!whole || IsOffered(tools_, call.name + name))) {
+    const bool grows = !name.empty() && call.name.size() < kLongestName;
+    if (grows && (!whole || IsOffered(tools_, call.name + name))) {
       call.name += name;
       events.ToolCall(slot, call.name);
     }
@@ -173,6 +181,7 @@ class ChatReply : public ReplyReader {
         arguments.is_string() ? arguments.get<std::string>() : Host::Print(arguments);
     if (!piece.empty()) events.Arguments(slot, piece);
     call.arguments += piece;
+    call.brackets.Take(piece);
   }
 
   json Calls() const {
@@ -196,7 +205,7 @@ class ChatReply : public ReplyReader {
   std::string finish_;
   std::string model_;
   json usage_ = json::object();
-  std::vector<WrittenCall> calls_;
+  std::vector<GrowingCall> calls_;
   std::map<int64_t, size_t> slots_;
   bool had_choice_ = false;
 };

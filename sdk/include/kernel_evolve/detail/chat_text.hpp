@@ -3,12 +3,13 @@
 // stream was cut cannot matter.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "kernel_evolve/codec.hpp"
+#include "kernel_evolve/detail/read_json.hpp"
 
 namespace kernel_evolve::sdk::detail {
 
@@ -39,40 +40,24 @@ inline SplitText SplitReasoning(std::string_view all, std::string_view open,
   return out;
 }
 
-inline std::string_view TrimBlank(std::string_view text) {
-  while (!text.empty() && static_cast<unsigned char>(text.front()) <= ' ') text.remove_prefix(1);
-  while (!text.empty() && static_cast<unsigned char>(text.back()) <= ' ') text.remove_suffix(1);
-  return text;
-}
-
 // The length of the JSON value that `text` begins with; 0 when it begins with none or it is cut.
 inline size_t ValueLength(std::string_view text) {
-  int depth = 0;
-  bool quoted = false;
+  Brackets brackets;
   for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      if (c == '"') quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '{' || c == '[') {
-      ++depth;
-    } else if (c == '}' || c == ']') {
-      if (--depth == 0) return i + 1;
-    }
-    if (depth == 0 && !quoted) return 0;
+    brackets.Take(text[i]);
+    if (brackets.Closed()) return text[i] == '}' || text[i] == ']' ? i + 1 : 0;
   }
   return 0;
 }
 
-// The values of a text that is nothing but JSON objects glued together; empty when it is not.
+// The values of a text that is nothing but JSON objects glued together; empty when it is not, or
+// holds more than an answer may.
 inline std::vector<json> GluedObjects(std::string_view text) {
   std::vector<json> out;
   for (text = TrimBlank(text); !text.empty(); text = TrimBlank(text)) {
     const size_t length = ValueLength(text);
-    json value = json::parse(text.substr(0, length), nullptr, /*allow_exceptions=*/false);
-    if (length == 0 || !value.is_object()) return {};
+    json value = ReadJson(text.substr(0, length));
+    if (length == 0 || !value.is_object() || out.size() >= kMostCalls) return {};
     out.push_back(std::move(value));
     text.remove_prefix(length);
     while (!text.empty() && (text.front() == ',' || text.front() == ';')) text.remove_prefix(1);
@@ -104,7 +89,7 @@ inline bool ReadCall(const json& value, const json& tools, std::vector<LeakedCal
     if (value.contains(key)) arguments = value[key];
   }
   if (arguments.is_string()) {
-    arguments = json::parse(arguments.get<std::string>(), nullptr, false);
+    arguments = ReadJson(arguments.get<std::string>());
   }
   if (!arguments.is_object() || !IsOffered(tools, value["name"])) return false;
   out->push_back({value["name"], std::move(arguments)});
@@ -132,7 +117,7 @@ inline json TaggedParameters(std::string_view text, const json& tools, const std
       if (tool.value("name", "") != name || !tool.contains("parameters")) continue;
       const json schema = tool["parameters"].value("properties", json::object());
       const json type = schema.value(key, json::object()).value("type", json("string"));
-      json parsed = json::parse(value, nullptr, /*allow_exceptions=*/false);
+      json parsed = ReadJson(value);
       if (type != "string" && !parsed.is_discarded()) out[key] = std::move(parsed);
     }
     at = end;
@@ -140,55 +125,119 @@ inline json TaggedParameters(std::string_view text, const json& tools, const std
   return out.empty() ? json() : out;
 }
 
-// Calls in the forms in which servers leak them. Only of tools that were offered: text that merely
-// looks like a call stays text.
-inline std::vector<LeakedCall> LeakedCalls(std::string_view text, const json& tools) {
-  std::vector<LeakedCall> out;
-  if (!tools.is_array() || tools.empty()) return out;
-  // <function=name>{...}</function> carries the name in the tag.
-  constexpr std::string_view kFunction = "<function=";
-  for (size_t at = text.find(kFunction); at != std::string_view::npos;
-       at = text.find(kFunction, at + 1)) {
-    const size_t close = text.find('>', at);
-    if (close == std::string_view::npos) break;
-    const std::string name(text.substr(at + kFunction.size(), close - at - kFunction.size()));
-    const std::string_view rest = TrimBlank(text.substr(close + 1));
-    json arguments = json::parse(rest.substr(0, ValueLength(rest)), nullptr, false);
-    if (arguments.is_discarded()) arguments = TaggedParameters(rest, tools, name);
-    if (arguments.is_object() && IsOffered(tools, name)) out.push_back({name, arguments});
-  }
-  // DeepSeek: <｜tool▁call▁begin｜>function<｜tool▁sep｜>name, then a fenced object.
-  constexpr std::string_view kSeparator = "<｜tool▁sep｜>";
-  for (size_t at = text.find(kSeparator); at != std::string_view::npos;
-       at = text.find(kSeparator, at + 1)) {
-    const std::string_view rest = text.substr(at + kSeparator.size());
-    const size_t line = rest.find_first_of("\n{<");
-    const size_t begin = rest.find('{');
-    if (line == std::string_view::npos || begin == std::string_view::npos) break;
-    const std::string name(TrimBlank(rest.substr(0, line)));
-    const std::string_view body = rest.substr(begin);
-    json arguments = json::parse(body.substr(0, ValueLength(body)), nullptr, false);
-    if (arguments.is_object() && IsOffered(tools, name)) out.push_back({name, arguments});
-  }
-  if (!out.empty()) return out;
-  for (const std::string_view mark :
-       {"<tool_call>", "[TOOL_CALLS]", "[unused11]", "```json", "```"}) {
-    for (size_t at = text.find(mark); at != std::string_view::npos; at = text.find(mark, at + 1)) {
-      const std::string_view rest = TrimBlank(text.substr(at + mark.size()));
-      const json value = json::parse(rest.substr(0, ValueLength(rest)), nullptr, false);
-      if (value.is_array()) {
-        for (const json& item : value) ReadCall(item, tools, &out);
-      } else {
-        ReadCall(value, tools, &out);
-      }
+// Finds calls in the forms in which servers leak them. A mark may begin anywhere and its value may
+// never end, so that a text of marks alone would be read once for each: after kMostPasses over the
+// text in all, nothing more is found.
+class LeakedCallFinder {
+ public:
+  LeakedCallFinder(std::string_view text, const json& tools)
+      : text_(text), tools_(tools), left_(kMostPasses * text.size()) {}
+
+  std::vector<LeakedCall> Find() {
+    InFunctionTags();
+    if (out_.empty()) BehindSeparators();
+    for (const std::string_view mark :
+         {"<tool_call>", "[TOOL_CALLS]", "[unused11]", "```json", "```"}) {
+      if (out_.empty()) Behind(mark);
     }
-    if (!out.empty()) return out;
+    if (out_.empty()) AsTheWholeText();
+    return std::move(out_);
   }
+
+ private:
+  static constexpr size_t kMostPasses = 16;
+
+  // Whether `size` bytes more may be read.
+  bool Spend(size_t size) {
+    const bool enough = size <= left_ && out_.size() < kMostCalls;
+    left_ -= std::min(size, left_);
+    return enough;
+  }
+
+  // The value that `rest` begins with; discarded when there is none.
+  json ValueAt(std::string_view rest) {
+    rest = rest.substr(std::min(rest.find_first_not_of(" \t\r\n"), rest.size()));
+    const bool begins = !rest.empty() && (rest[0] == '{' || rest[0] == '[');
+    if (!begins || left_ == 0) return json(json::value_t::discarded);
+    const size_t length = ValueLength(rest.substr(0, left_));
+    Spend(length == 0 ? rest.size() : length);
+    return ReadJson(rest.substr(0, length));
+  }
+
+  void Add(const std::string& name, json arguments) {
+    if (!arguments.is_object() || out_.size() >= kMostCalls) return;
+    out_.push_back({name, std::move(arguments)});
+  }
+
+  // <function=name>{...}</function>, or parameters in tags.
+  void InFunctionTags() {
+    constexpr std::string_view kOpen = "<function=";
+    for (size_t at = text_.find(kOpen); at != std::string_view::npos;
+         at = text_.find(kOpen, at + 1)) {
+      const size_t begin = at + kOpen.size();
+      const size_t close = text_.find('>', begin);
+      if (close == std::string_view::npos || !Spend(close - begin)) return;
+      const std::string name(text_.substr(begin, close - begin));
+      if (!IsOffered(tools_, name)) continue;
+      std::string_view rest = text_.substr(close + 1);
+      json arguments = ValueAt(rest);
+      if (arguments.is_discarded()) {
+        rest = rest.substr(0, rest.find("</function>"));
+        if (!Spend(rest.size())) return;
+        arguments = TaggedParameters(rest, tools_, name);
+      }
+      Add(name, std::move(arguments));
+    }
+  }
+
+  // DeepSeek: <｜tool▁call▁begin｜>function<｜tool▁sep｜>name, then a fenced object.
+  void BehindSeparators() {
+    constexpr std::string_view kSeparator = "<｜tool▁sep｜>";
+    for (size_t at = text_.find(kSeparator); at != std::string_view::npos;
+         at = text_.find(kSeparator, at + 1)) {
+      const std::string_view rest = text_.substr(at + kSeparator.size());
+      const size_t line = rest.find_first_of("\n{<");
+      const size_t begin = rest.find('{');
+      if (line == std::string_view::npos || begin == std::string_view::npos) return;
+      if (!Spend(begin)) return;
+      const std::string name(TrimBlank(rest.substr(0, line)));
+      if (IsOffered(tools_, name)) Add(name, ValueAt(rest.substr(begin)));
+    }
+  }
+
+  void Behind(std::string_view mark) {
+    for (size_t at = text_.find(mark); at != std::string_view::npos;
+         at = text_.find(mark, at + 1)) {
+      const json value = ValueAt(text_.substr(at + mark.size()));
+      if (!value.is_array()) {
+        Read(value);
+        continue;
+      }
+      for (const json& item : value) Read(item);
+    }
+  }
+
   // The whole text is a call, or several.
-  for (const json& value : GluedObjects(text)) {
-    if (!ReadCall(value, tools, &out)) return {};
+  void AsTheWholeText() {
+    for (const json& value : GluedObjects(text_)) {
+      if (!Read(value)) return out_.clear();
+    }
   }
-  return out;
+
+  bool Read(const json& value) {
+    return out_.size() < kMostCalls && ReadCall(value, tools_, &out_);
+  }
+
+  const std::string_view text_;
+  const json& tools_;
+  size_t left_;  // bytes that may still be read
+  std::vector<LeakedCall> out_;
+};
+
+// Only calls of tools that were offered: text that merely looks like a call stays text.
+inline std::vector<LeakedCall> LeakedCalls(std::string_view text, const json& tools) {
+  if (!tools.is_array() || tools.empty()) return {};
+  return LeakedCallFinder(text, tools).Find();
 }
 
 }  // namespace kernel_evolve::sdk::detail

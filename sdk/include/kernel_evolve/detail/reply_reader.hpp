@@ -34,10 +34,23 @@ class ReplyReader {
   void Feed(std::string_view bytes, Events& events) {
     if (form_ != Form::kUnknown) return Take(bytes, events);
     start_.append(bytes);
-    const std::string_view seen = TrimBlank(start_);
-    if (seen.empty()) return;
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    if (!begun_) {
+      if (start_.size() < kByteOrderMark.size() &&
+          kByteOrderMark.substr(0, start_.size()) == start_) {
+        return;  // the rest of it may follow
+      }
+      if (start_.rfind(kByteOrderMark, 0) == 0) start_.erase(0, kByteOrderMark.size());
+      begun_ = true;
+    }
+    // Blanks before the answer are dropped at once: there may be many, each in a piece of its own.
+    size_t blanks = 0;
+    while (blanks < start_.size() && static_cast<unsigned char>(start_[blanks]) <= ' ') ++blanks;
+    start_.erase(0, blanks);
+    if (start_.empty()) return;
     // The first byte tells: a content type is often wrong.
-    const bool whole = seen[0] == '{' || seen[0] == '[' || seen[0] == '<' || head_.status >= 300;
+    const char first = start_[0];
+    const bool whole = first == '{' || first == '[' || first == '<' || head_.status >= 300;
     form_ = whole ? Form::kWhole : Form::kStream;
     Take(std::exchange(start_, {}), events);
   }
@@ -63,7 +76,10 @@ class ReplyReader {
       OnWhole(complete, unused);
     }
     if (error_) throw ServiceError(*error_);
-    if (form_ == Form::kStream && !done_ && !Ended()) throw BrokenOff();
+    if (form_ == Form::kStream && !done_ && !Ended()) {
+      if (complete && !OpensAsStream()) throw NoJson(opening_);
+      throw BrokenOff();
+    }
     if (!Answered()) {
       const std::string_view body = TrimBlank(body_);
       throw ServiceError("invalid_output",
@@ -90,18 +106,33 @@ class ReplyReader {
     return {"communication", who_ + " broke off in the middle of its answer"};
   }
 
+  ServiceError NoJson(const std::string& words) const {
+    return {"invalid_output", who_ + " answered " + std::to_string(head_.status) +
+                                  " with what is no JSON: " + Excerpt(words)};
+  }
+
+  // Whether the body began like a stream of events; plain words in their place are no answer.
+  bool OpensAsStream() const {
+    const std::string_view text = TrimBlank(opening_);
+    for (const std::string_view field : {":", "data:", "event:", "id:", "retry:", "error:"}) {
+      if (text.substr(0, field.size()) == field) return true;
+    }
+    return false;
+  }
+
   void Take(std::string_view bytes, Events& events) {
     if (form_ == Form::kWhole) {
       body_.append(bytes);
       return;
     }
+    opening_.append(bytes.substr(0, 2 * kLongestExcerpt - opening_.size()));
     parser_.Feed(bytes, [&](const std::string& name, const std::string& data) {
       OnEvent(name, data, events);
     });
   }
 
   void OnWhole(bool complete, Events& events) {
-    json body = json::parse(body_, nullptr, /*allow_exceptions=*/false);
+    json body = ReadJson(body_);
     if (body.is_array() && body.size() == 1) body = json(body[0]);  // Gemini wraps its errors
     if (head_.status >= 300 && head_.status < 400) {
       throw ServiceError("validation",
@@ -119,8 +150,7 @@ class ReplyReader {
     if (body.is_discarded()) {
       const bool cut = text[0] == '{' && ValueLength(text) == 0;
       if (!complete || cut) throw BrokenOff();
-      throw ServiceError("invalid_output", who_ + " answered " + std::to_string(head_.status) +
-                                               " with what is no JSON: " + Excerpt(PageWords()));
+      throw NoJson(PageWords());
     }
     if (body.is_object()) OnValue(body, events);
   }
@@ -144,7 +174,7 @@ class ReplyReader {
     const std::string_view text = TrimBlank(data);
     if (text == "[DONE]") return Done(events);
     if (text.empty()) return;
-    const json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const json value = ReadJson(text);
     if (name == "error") {
       return Fail(value.is_object() ? value : json{{"message", std::string(text)}});
     }
@@ -159,8 +189,10 @@ class ReplyReader {
   const std::string who_;
   ResponseHead head_;
   Form form_ = Form::kUnknown;
-  std::string start_;
-  std::string body_;
+  bool begun_ = false;   // a byte order mark is behind us, or there is none
+  std::string start_;    // until the form is known
+  std::string opening_;  // of a stream, its first bytes
+  std::string body_;     // of a whole answer
   SseParser parser_;
   bool done_ = false;
   std::optional<ServiceError> error_;

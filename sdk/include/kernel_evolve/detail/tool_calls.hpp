@@ -17,15 +17,16 @@ struct WrittenCall {
   std::string arguments;
 };
 
-// Gathers canonical calls whose ids are there and distinct.
+// Gathers canonical calls whose ids are there and distinct. Throws ServiceError for more than
+// kMostCalls: a model that has run away.
 class CallList {
  public:
   void Add(const WrittenCall& written) {
     const std::string_view text = TrimBlank(written.arguments);
     if (text.empty() || text == "null") return Append(written, json::object());
-    json arguments = json::parse(text, nullptr, /*allow_exceptions=*/false);
+    json arguments = ReadJson(text);
     if (arguments.is_string()) {  // encoded twice
-      arguments = json::parse(arguments.get<std::string>(), nullptr, /*allow_exceptions=*/false);
+      arguments = ReadJson(arguments.get<std::string>());
     }
     if (arguments.is_object()) return Append(written, std::move(arguments));
     AddGlued(written);
@@ -50,6 +51,10 @@ class CallList {
   }
 
   void Append(const WrittenCall& written, json arguments) {
+    if (calls_.size() >= kMostCalls) {
+      throw ServiceError("invalid_output", "the model's answer holds more than " +
+                                               std::to_string(kMostCalls) + " tool calls");
+    }
     std::string id = written.id;
     for (size_t n = calls_.size() + 1; id.empty() || Taken(id); ++n) {
       id = "call_" + std::to_string(n);

@@ -82,11 +82,7 @@ Status AddSampling(const std::string& alias, const ModelBinding& binding, const 
   Json params = binding.params;
   const Result<EndpointOptions> options = TakeEndpointOptions(alias, binding.folder, &params);
   if (!options) return options.error();
-  Json sampling = options->sampling;
-  if ((*request)["sampling"].is_object()) {
-    for (const auto& [name, value] : (*request)["sampling"].object()) sampling[name] = value;
-  }
-  (*request)["sampling"] = std::move(sampling);
+  (*request)["sampling"] = MergedSampling(*options, *request);
   return {};
 }
 

@@ -51,14 +51,10 @@ std::string Characters(size_t count) {
 }
 
 // The request as the codec gets it.
-Json Sent(const Json& request, const Json& sampling) {
+Json Sent(const Json& request, const EndpointOptions& options) {
   Json out = request;
   out.object().erase("context");
-  Json merged = sampling;
-  if (request["sampling"].is_object()) {
-    for (const auto& [key, value] : request["sampling"].object()) merged[key] = value;
-  }
-  out["sampling"] = std::move(merged);
+  out["sampling"] = MergedSampling(options, request);
   if (!out.contains("stream")) out["stream"] = true;
   return out;
 }
@@ -161,7 +157,7 @@ class ModelClient::Core {
 };
 
 void ModelClient::Core::Exchange::Start() {
-  Result<EncodedRequest> encoded = call_.codec->Encode(Sent(call_.request, call_.options.sampling));
+  Result<EncodedRequest> encoded = call_.codec->Encode(Sent(call_.request, call_.options));
   if (!encoded) return End(encoded.error());
   request_ = std::move(*encoded);
   for (std::string* text : {&request_.url, &call_.options.http.proxy}) {

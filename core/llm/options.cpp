@@ -227,4 +227,11 @@ Result<EndpointOptions> TakeEndpointOptions(const std::string& alias, const fs::
   return out;
 }
 
+Json MergedSampling(const EndpointOptions& options, const Json& request) {
+  Json merged = options.sampling;
+  if (!request["sampling"].is_object()) return merged;
+  for (const auto& [name, value] : request["sampling"].object()) merged[name] = value;
+  return merged;
+}
+
 }  // namespace kernel_evolve

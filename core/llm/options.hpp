@@ -42,4 +42,7 @@ struct EndpointOptions {
 Result<EndpointOptions> TakeEndpointOptions(const std::string& alias,
                                             const std::filesystem::path& folder, Json* params);
 
+// What is sampled with: the profile's members, and over them the request's own.
+Json MergedSampling(const EndpointOptions& options, const Json& request);
+
 }  // namespace kernel_evolve

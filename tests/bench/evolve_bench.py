@@ -4,8 +4,8 @@ usage: evolve_bench.py PROGRAM [--evaluations N] [TASK...]
 
 PROGRAM is a built kernel-evolve (Release). Prints the start-up of --version beside that of
 `/bin/true` in the same run, then a table with one row a task: the answer, the modelled ratio, how
-much of the grid was run, evaluations, seconds to the first and to later verdicts, peak memory of the
-orchestrator and of its largest child.
+much of the grid was run, evaluations, seconds to the first and to later verdicts, peak memory of
+the orchestrator and of its largest child.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def evolve(program: str, task: Path, evaluations: int, out: Path) -> dict[str, o
     ratio = (verdict.get("metrics") or {}).get("speedup")
     row["answer"] = "win" if report.get("success") else "no win"
     row["modelled"] = f"{ratio:.2f}x" if ratio else "-"
-    row["programs run"] = f"{coverage.get('programs_run', '-')}/{coverage.get('programs_total', '-')}"
+    run, total = coverage.get("programs_run", "-"), coverage.get("programs_total", "-")
+    row["programs run"] = f"{run}/{total}"
     row["evaluations"] = (report.get("usage") or {}).get("evaluations", 0)
     journal = out / "journal.db"
     times = verdict_seconds(journal) if journal.exists() else []

@@ -3,8 +3,8 @@
 usage: llm_bench.py BUILD_DIR [--calls N] [--rounds N] [--python PYTHON]
 
 All clients are measured in one run against the same local server, each in a process of its own, in
-turn. PYTHON is an interpreter with the package openai (and aiohttp, uvloop); without it the official
-client is left out, and the output says so. Prints medians.
+turn. PYTHON is an interpreter with the package openai (and aiohttp, uvloop); without it the
+official client is left out, and the output says so. Prints medians.
 """
 
 from __future__ import annotations

@@ -6,49 +6,12 @@
 #include "core/base/file.hpp"
 #include "core/base/json.hpp"
 #include "tests/cli/process.hpp"
+#include "tests/cli/small_task.hpp"
 
 namespace kernel_evolve::testing {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr char kTask[] = R"(import torch
-import torch.nn as nn
-
-
-class Model(nn.Module):
-    def forward(self, x):
-        return torch.relu(x * 2.0 + 1.0)
-
-
-def get_inputs():
-    return [torch.randn(256, 512)]
-
-
-def get_init_inputs():
-    return []
-)";
-
-constexpr char kWrongKernel[] = R"(import torch
-import torch.nn as nn
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def chain(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + at, mask=at < n, other=0.0)
-    tl.store(y_ptr + at, tl.maximum(x * 2.0 + 1.5, 0.0), mask=at < n)
-
-
-class ModelNew(nn.Module):
-    def forward(self, x):
-        y = torch.empty_like(x)
-        n = x.numel()
-        chain[(triton.cdiv(n, 1024),)](x, y, n, BLOCK=1024)
-        return y
-)";
 
 Json Call(const char* id, const char* tool, Json arguments) {
   return Json::Obj({{"id", id}, {"name", tool}, {"arguments", std::move(arguments)}});
@@ -102,7 +65,7 @@ class Agent : public ::testing::Test {
 TEST_F(Agent, TheBestVerifiedCandidateIsTheAnswerWhateverTheLastMessageSays) {
   const Finished finished =
       Evolve({Exchange(Json::Arr({Call("t1", "inspect", Json::Obj({{"topic", "memory"}}))})),
-              Exchange(Json::Arr({Validate(kWrongKernel)})),
+              Exchange(Json::Arr({Validate(WrongKernel())})),
               // Two calls in one answer: the first mends it, the second breaks it again.
               Exchange(Json::Arr({Edit("t1", "+ 1.5", "+ 1.0"), Edit("t2", "* 2.0", "* 2.5")})),
               Exchange(Json::Arr(), "The last one is my best.")});
@@ -119,7 +82,7 @@ TEST_F(Agent, TheBestVerifiedCandidateIsTheAnswerWhateverTheLastMessageSays) {
 
 TEST_F(Agent, ABudgetEndsTheConversationAndKeepsTheBest) {
   const Finished finished =
-      Evolve({Exchange(Json::Arr({Validate(kWrongKernel)})),
+      Evolve({Exchange(Json::Arr({Validate(WrongKernel())})),
               Exchange(Json::Arr({Edit("t1", "+ 1.5", "+ 1.0"), Edit("t2", "* 2.0", "* 2.5")}))},
              {"--budget", "evaluations=2"});
   EXPECT_EQ(finished.exit_code, 0) << finished.err;

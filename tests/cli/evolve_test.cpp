@@ -5,57 +5,13 @@
 #include "core/base/file.hpp"
 #include "core/base/json.hpp"
 #include "tests/cli/process.hpp"
+#include "tests/cli/small_task.hpp"
 
 namespace kernel_evolve::testing {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// Three elementwise operators over 256 x 512: small enough to be judged in a second.
-constexpr char kTask[] = R"(import torch
-import torch.nn as nn
-
-
-class Model(nn.Module):
-    def forward(self, x):
-        return torch.relu(x * 2.0 + 1.0)
-
-
-def get_inputs():
-    return [torch.randn(256, 512)]
-
-
-def get_init_inputs():
-    return []
-)";
-
-constexpr char kKernel[] = R"(import torch
-import torch.nn as nn
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def chain(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + at, mask=at < n, other=0.0)
-    tl.store(y_ptr + at, tl.maximum(x * 2.0 + 1.0, 0.0), mask=at < n)
-
-
-class ModelNew(nn.Module):
-    def forward(self, x):
-        y = torch.empty_like(x)
-        n = x.numel()
-        chain[(triton.cdiv(n, 1024),)](x, y, n, BLOCK=1024)
-        return y
-)";
-
-std::string Replaced(std::string text, const std::string& from, const std::string& to) {
-  const size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return text.replace(at, from.size(), to);
-}
 
 Json Exchange(const char* purpose, const char* tool, Json arguments) {
   const Json call = Json::Obj({{"id", "t1"}, {"name", tool}, {"arguments", std::move(arguments)}});
@@ -112,9 +68,8 @@ class Cassette {
 
 TEST(Evolve, ARecordedModelLearnsFromItsVerdicts) {
   const Cassette cassette({Analyze(), Submit("class ModelNew(:\n", "typo"), Reflect("no typos"),
-                           Submit(Replaced(kKernel, "+ 1.0", "+ 1.5"), "wrong constant"),
-                           Reflect("the constant is one"), Submit(kKernel, "fused"),
-                           Reflect("one pass is enough")});
+                           Submit(WrongKernel(), "wrong constant"), Reflect("the constant is one"),
+                           Submit(WinningKernel(), "fused"), Reflect("one pass is enough")});
   const Finished finished = cassette.Evolve({"--input", "generations=3"});
   ASSERT_EQ(finished.exit_code, 0) << finished.out << finished.err;
   EXPECT_THAT(finished.out, HasSubstr("Success: c3 is correct"));
@@ -144,8 +99,7 @@ TEST(Evolve, ARecordedModelLearnsFromItsVerdicts) {
 }
 
 TEST(Evolve, OnlyWrongCandidatesIsNoSuccess) {
-  const Cassette cassette(
-      {Analyze(), Submit(Replaced(kKernel, "+ 1.0", "+ 1.5"), "wrong"), Reflect("hm")});
+  const Cassette cassette({Analyze(), Submit(WrongKernel(), "wrong"), Reflect("hm")});
   const Finished finished = cassette.Evolve({"--input", "generations=1"});
   EXPECT_EQ(finished.exit_code, 1) << finished.err;
   EXPECT_THAT(finished.out, HasSubstr("No success"));
@@ -154,7 +108,7 @@ TEST(Evolve, OnlyWrongCandidatesIsNoSuccess) {
 }
 
 TEST(Evolve, AUsedUpCassetteEndsTheRunAndKeepsTheBest) {
-  const Cassette cassette({Analyze(), Submit(kKernel, "fused"), Reflect("good")});
+  const Cassette cassette({Analyze(), Submit(WinningKernel(), "fused"), Reflect("good")});
   const Finished finished = cassette.Evolve({"--input", "generations=2"});
   EXPECT_EQ(cassette.File("report.json").Text("status"), "failed");
   EXPECT_THAT(cassette.File("report.json").Text("status_reason"), HasSubstr("cassette"));
@@ -163,8 +117,9 @@ TEST(Evolve, AUsedUpCassetteEndsTheRunAndKeepsTheBest) {
 }
 
 TEST(Evolve, ABudgetEndsTheRunWithTheBestSoFar) {
-  const Cassette cassette({Analyze(), Submit(kKernel, "fused"), Reflect("good"),
-                           Submit(Replaced(kKernel, "BLOCK=1024", "BLOCK=512"), "narrower")});
+  const Cassette cassette(
+      {Analyze(), Submit(WinningKernel(), "fused"), Reflect("good"),
+       Submit(Replaced(WinningKernel(), "BLOCK=1024", "BLOCK=512"), "narrower")});
   const Finished finished = cassette.Evolve({"--budget", "evaluations=1"});
   EXPECT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_EQ(cassette.File("report.json").Text("status"), "budget");
@@ -172,7 +127,7 @@ TEST(Evolve, ABudgetEndsTheRunWithTheBestSoFar) {
 
 TEST(Evolve, TheUsersOwnKernelIsJudgedFirst) {
   const Cassette cassette({Analyze(), Reflect("fine")});
-  const std::string own = cassette.folder.Write("own.py", kKernel);
+  const std::string own = cassette.folder.Write("own.py", WinningKernel());
   const Finished finished =
       cassette.Evolve({"--start", own, "--hint", "keep it short", "--input", "generations=1"});
   EXPECT_EQ(finished.exit_code, 0) << finished.err;

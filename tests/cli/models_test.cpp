@@ -5,6 +5,7 @@
 #include "core/base/file.hpp"
 #include "core/base/json.hpp"
 #include "tests/cli/process.hpp"
+#include "tests/cli/small_task.hpp"
 #include "tests/loopback/loopback.hpp"
 
 namespace kernel_evolve::testing {
@@ -12,24 +13,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// What tests/loopback/scripted/kernel.py computes.
-constexpr char kTask[] = R"(import torch
-import torch.nn as nn
-
-
-class Model(nn.Module):
-    def forward(self, x):
-        return torch.relu(x * 2.0 + 1.0)
-
-
-def get_inputs():
-    return [torch.randn(256, 512)]
-
-
-def get_init_inputs():
-    return []
-)";
 
 constexpr char kKey[] = "sk-loopback";
 

@@ -1,6 +1,7 @@
 """What the prompts tell a model about Triton, the hardware and the evaluator is true.
 
-Kernels are compiled for sm_90, which needs no GPU. A claim that a new Triton makes false fails here.
+Kernels are compiled for sm_90, which needs no GPU. A claim that a new Triton
+makes false fails here.
 """
 
 from __future__ import annotations

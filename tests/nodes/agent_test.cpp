@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <set>
+#include <vector>
 
 namespace kernel_nodes {
 namespace {
@@ -18,7 +19,10 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-json Pages() { return {{{"path", "p/masks.md"}, {"text", "# How to mask\nuse other"}}}; }
+// json::array throughout: a list of one json is that json itself to some compilers.
+json Pages() {
+  return json::array({{{"path", "p/masks.md"}, {"text", "# How to mask\nuse other"}}});
+}
 
 json With(const json& more = json::object()) {
   json with = {{"model", "author"},
@@ -41,8 +45,9 @@ json Validate(const std::string& code, const char* id = "t1") {
   return Call(id, "validate_model", {{"candidate_code", code}, {"summary", "s"}});
 }
 json Edit(const char* search, const char* replace, const char* id = "t1") {
-  return Call(id, "edit_kernel",
-              {{"edits", {{{"search", search}, {"replace", replace}}}}, {"summary", "e"}});
+  return Call(
+      id, "edit_kernel",
+      {{"edits", json::array({{{"search", search}, {"replace", replace}}})}, {"summary", "e"}});
 }
 
 json Verdict(double speedup, bool correct = true) {
@@ -67,8 +72,8 @@ class Play {
                 {"in", std::move(in)},
                 {"with", with}}) {}
 
-  Play& Says(json calls, const std::string& text = "") {
-    replies_.push_back({{"ok", {{"text", text}, {"tool_calls", std::move(calls)}}}});
+  Play& Says(const std::vector<json>& calls, const std::string& text = "") {
+    replies_.push_back(json::object({{"ok", {{"text", text}, {"tool_calls", json(calls)}}}}));
     return *this;
   }
   Play& Fails(const char* error_class, const char* message) {

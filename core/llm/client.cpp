@@ -50,6 +50,16 @@ std::string Characters(size_t count) {
   return "receiving: " + std::to_string(count) + " characters";
 }
 
+// Whether a codec's events, one JSON object a line, end with the answer's end.
+bool SaysEnd(std::string_view events) {
+  while (!events.empty() && events.back() == '\n') events.remove_suffix(1);
+  const std::string_view last = events.substr(events.rfind('\n') + 1);
+  constexpr size_t kLongest = 64;  // longer ones carry text
+  if (last.size() > kLongest || last.find("\"end\"") == std::string_view::npos) return false;
+  const Result<Json> event = Json::Parse(last);
+  return event.ok() && event->is_object() && event->Text("type") == "end";
+}
+
 // The request as the codec gets it.
 Json Sent(const Json& request, const EndpointOptions& options) {
   Json out = request;
@@ -213,7 +223,7 @@ void ModelClient::Core::Exchange::OnBytes(std::string_view bytes) {
     broken_ = fed.error();
   }
   if (!events.empty()) ++pieces_;
-  enough_ = events.find("\"type\":\"end\"") != std::string::npos;
+  enough_ = SaysEnd(events);
   // Neither waits for a server that keeps the connection open after its last word.
   if (broken_ || enough_) return core_.transport_->Cancel(sent_);
   received_ += events.size();

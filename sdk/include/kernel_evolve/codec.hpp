@@ -91,20 +91,24 @@ class ServiceError : public PluginError {
 // Finish.
 class Events {
  public:
-  void Text(std::string_view text) { Add({{"type", "text"}, {"text", text}}); }
-  void Reasoning(std::string_view text) { Add({{"type", "reasoning"}, {"text", text}}); }
+  void Text(std::string_view text) { Add("text", ",\"text\":", text); }
+  void Reasoning(std::string_view text) { Add("reasoning", ",\"text\":", text); }
   void ToolCall(size_t index, std::string_view name) {
-    Add({{"type", "tool_call"}, {"index", index}, {"name", name}});
+    Add("tool_call", ",\"index\":" + std::to_string(index) + ",\"name\":", name);
   }
   void Arguments(size_t index, std::string_view text) {
-    Add({{"type", "arguments"}, {"index", index}, {"text", text}});
+    Add("arguments", ",\"index\":" + std::to_string(index) + ",\"text\":", text);
   }
   // The answer is whole: the host need not wait for the connection's end.
-  void End() { Add({{"type", "end"}}); }
+  void End() { lines_ += "{\"type\":\"end\"}\n"; }
   const std::string& lines() const { return lines_; }
 
  private:
-  void Add(const json& event) { lines_ += Host::Print(event) + "\n"; }
+  // Written without a JSON object in between: there is one for every few bytes that arrive.
+  void Add(std::string_view type, std::string_view fields, std::string_view text) {
+    lines_.append("{\"type\":\"").append(type).append("\"").append(fields);
+    lines_.append(Host::Print(text)).append("}\n");
+  }
   std::string lines_;
 };
 

@@ -16,16 +16,16 @@ class SseParser {
   // Calls on_event(event name, data) for each event that `bytes` complete.
   template <typename F>
   void Feed(std::string_view bytes, F&& on_event) {
-    for (const char c : bytes) {
-      if (c == '\n' && after_cr_) {  // the second half of CRLF
-        after_cr_ = false;
+    while (!bytes.empty()) {
+      if (std::exchange(after_cr_, false) && bytes[0] == '\n') {  // the second half of CRLF
+        bytes.remove_prefix(1);
         continue;
       }
-      after_cr_ = c == '\r';
-      if (c != '\n' && c != '\r') {
-        line_.push_back(c);
-        continue;
-      }
+      const size_t end = bytes.find_first_of("\r\n");
+      line_.append(bytes.substr(0, end));
+      if (end == std::string_view::npos) return;
+      after_cr_ = bytes[end] == '\r';
+      bytes.remove_prefix(end + 1);
       EndLine(on_event);
     }
   }
@@ -43,15 +43,21 @@ class SseParser {
  private:
   template <typename F>
   void EndLine(F&& on_event) {
-    std::string line = std::exchange(line_, {});
-    if (first_ && line.rfind("\xEF\xBB\xBF", 0) == 0) line.erase(0, 3);
-    first_ = false;
+    std::string_view line = line_;
+    if (std::exchange(first_, false) && line.substr(0, 3) == "\xEF\xBB\xBF") line.remove_prefix(3);
+    TakeLine(line, on_event);
+    line_.clear();  // keeps its memory for the next line
+  }
+
+  template <typename F>
+  void TakeLine(std::string_view line, F&& on_event) {
     if (line.empty()) return Dispatch(on_event);
     const size_t colon = line.find(':');
     if (colon == 0) return;  // a comment
-    const std::string field = line.substr(0, colon);
-    std::string value = colon == std::string::npos ? std::string() : line.substr(colon + 1);
-    if (!value.empty() && value[0] == ' ') value.erase(0, 1);
+    const std::string_view field = line.substr(0, colon);
+    std::string_view value;
+    if (colon != std::string_view::npos) value = line.substr(colon + 1);
+    if (!value.empty() && value[0] == ' ') value.remove_prefix(1);
     if (field == "error") event_ = "error";
     if (field == "data" || field == "error") {
       if (has_data_) data_ += '\n';

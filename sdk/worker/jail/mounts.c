@@ -89,8 +89,10 @@ static int exists(const char* path) {
  * otherwise be the child's own file. */
 static int build_dev(const struct ke_jail_spec* spec, const char** stage) {
   int trees[kMaxDevices];
+  int folders[kMaxDevices]; /* as /dev/nvidia-caps is */
   size_t count = 0;
   while (spec->devices[count] != NULL && count < kMaxDevices) {
+    folders[count] = is_folder(spec->devices[count]);
     trees[count] = clone_tree(spec->devices[count]); /* one that is missing stays missing */
     ++count;
   }
@@ -98,7 +100,7 @@ static int build_dev(const struct ke_jail_spec* spec, const char** stage) {
   if (mount_tmpfs("/dev", 1 << 20, "755", MS_NOEXEC) != 0) return -errno;
   for (size_t i = 0; i < count; ++i) {
     if (trees[i] < 0) continue;
-    make_target(spec->devices[i], 0);
+    make_target(spec->devices[i], folders[i]);
     if (attach(trees[i], spec->devices[i]) != 0) return -errno;
     close(trees[i]);
   }

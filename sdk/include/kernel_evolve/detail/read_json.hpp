@@ -4,6 +4,7 @@
 // calls.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 
 #include "kernel_evolve/codec.hpp"
@@ -53,9 +54,12 @@ class Brackets {
 
 // The one value that `text` is; discarded when it is none, or nested deeper than kDeepest.
 inline json ReadJson(std::string_view text) {
+  // Few brackets cannot nest deep, and counting them is quicker than following them.
+  const auto opened =
+      std::count(text.begin(), text.end(), '{') + std::count(text.begin(), text.end(), '[');
   Brackets brackets;
-  for (const char c : text) {
-    brackets.Take(c);
+  for (size_t i = 0; opened > kDeepest && i < text.size(); ++i) {
+    brackets.Take(text[i]);
     if (brackets.depth() > kDeepest) return json(json::value_t::discarded);
   }
   return json::parse(text, nullptr, /*allow_exceptions=*/false);

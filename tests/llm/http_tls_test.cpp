@@ -62,6 +62,14 @@ TEST_F(HttpTls, AnotherHostsCertificateIsRefused) {
   }
 }
 
+TEST_F(HttpTls, AnExpiredCertificateIsRefused) {
+  const Loopback server({"--tls", files_.expired(), files_.expired_key()});
+  const Answer answer = Fetch(http_, Request(server));
+  EXPECT_EQ(answer.error_class(), "communication");
+  EXPECT_THAT(answer.error(), AllOf(HasSubstr("localhost:" + std::to_string(server.port())),
+                                    HasSubstr("is out of date"), HasSubstr("clock")));
+}
+
 TEST_F(HttpTls, AServerMayDemandAClientCertificate) {
   const Loopback server(
       {"--tls", files_.server(), files_.server_key(), "--client-ca", files_.authority()});

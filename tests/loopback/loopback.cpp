@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <stdexcept>
 
 extern char** environ;
@@ -132,6 +133,7 @@ Certificates::Certificates() {
   Sign("server", "DNS:localhost,IP:127.0.0.1");
   Sign("stranger", "DNS:other.example");
   Sign("client", "DNS:client.example");
+  SignExpired();
   Run({"openssl", "pkey", "-in", client_key(), "-aes256", "-passout", "pass:secret", "-out",
        locked_key()});
 }
@@ -166,6 +168,25 @@ void Certificates::Sign(const std::string& name, const std::string& alternative_
        File((name + ".key").c_str()),
        "-out",
        File((name + ".pem").c_str())});
+}
+
+// `openssl req` knows no date in the past; `openssl ca` does, and wants files of its own.
+void Certificates::SignExpired() {
+  const std::string index = File("ca.index");
+  const std::string serial = File("ca.serial");
+  const std::string config = File("ca.conf");
+  std::ofstream(index).flush();
+  std::ofstream(serial) << "01\n";
+  std::ofstream(config) << "[ca]\ndefault_ca = test\n[test]\ndatabase = " << index
+                        << "\nserial = " << serial << "\nnew_certs_dir = " << folder_.string()
+                        << "\ncopy_extensions = copy\ndefault_md = sha256\npolicy = any\n"
+                           "[any]\ncommonName = supplied\n";
+  Run({"openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+       "-subj", "/CN=expired", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout",
+       expired_key(), "-out", File("expired.csr")});
+  Run({"openssl", "ca", "-batch", "-notext", "-config", config, "-cert", authority(), "-keyfile",
+       File("authority.key"), "-startdate", "200101000000Z", "-enddate", "200102000000Z", "-in",
+       File("expired.csr"), "-out", expired()});
 }
 
 }  // namespace kernel_evolve::testing

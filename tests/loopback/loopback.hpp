@@ -62,6 +62,9 @@ class Certificates {
   // For other.example.
   std::string stranger() const { return File("stranger.pem"); }
   std::string stranger_key() const { return File("stranger.key"); }
+  // For localhost; its time is over.
+  std::string expired() const { return File("expired.pem"); }
+  std::string expired_key() const { return File("expired.key"); }
   std::string client() const { return File("client.pem"); }
   std::string client_key() const { return File("client.key"); }
   // The client's key again, behind a passphrase.
@@ -72,6 +75,7 @@ class Certificates {
  private:
   std::string File(const char* name) const { return (folder_ / name).string(); }
   void Sign(const std::string& name, const std::string& alternative_names);
+  void SignExpired();
 
   std::filesystem::path folder_;
 };

@@ -60,6 +60,11 @@ bool SaysEnd(std::string_view events) {
   return event.ok() && event->is_object() && event->Text("type") == "end";
 }
 
+// An exchange that the transport could not bring to its end.
+Failure Unanswered(const HttpEnd& end) {
+  return {*end.error, end.lasting ? std::optional<bool>(false) : std::nullopt, std::nullopt};
+}
+
 // The request as the codec gets it.
 Json Sent(const Json& request, const EndpointOptions& options) {
   Json out = request;
@@ -237,7 +242,7 @@ void ModelClient::Core::Exchange::OnBytes(std::string_view bytes) {
 std::optional<Failure> ModelClient::Core::Exchange::Decode(const HttpEnd& end, Json* response) {
   if (broken_) return Failure{*broken_, false, std::nullopt};
   const bool complete = !end.error || enough_;
-  if (status_ == 0 && end.error) return Failure{*end.error, std::nullopt, std::nullopt};
+  if (status_ == 0 && end.error) return Unanswered(end);
   Result<Json> outcome = call_.codec->Finish(complete);
   if (!outcome) return Failure{outcome.error(), false, std::nullopt};
   if (outcome->contains("response")) {
@@ -245,7 +250,7 @@ std::optional<Failure> ModelClient::Core::Exchange::Decode(const HttpEnd& end, J
     return std::nullopt;
   }
   // Where the transport knows why the body broke off, the codec's complaint says less.
-  if (!complete && status_ < 400) return Failure{*end.error, std::nullopt, std::nullopt};
+  if (!complete && status_ < 400) return Unanswered(end);
   const Json& error = (*outcome)["error"];
   const ErrorClass error_class =
       ParseErrorClass(error.Text("class")).value_or(ErrorClass::kInternal);

@@ -56,6 +56,7 @@ struct HttpEnd {
   // large), cancelled, unavailable (no libcurl), auth (the proxy demands a password). The sentence
   // names the host, never a header's value, nor the address's user, password or query.
   std::optional<Error> error;
+  bool lasting = false;     // the same request would fail in the same way again
   bool connected = false;   // whether a connection to the endpoint (or its proxy) was made
   double first_byte_s = 0;  // from Send() to the first byte of the response; 0: none came
   double total_s = 0;

@@ -131,12 +131,19 @@ Error UnusableCertificate(const HttpOptions& options) {
                     "to it; correct tls.client_certificate and tls.client_key in the profile");
 }
 
+bool IsBadClientFile(const std::string& detail) {
+  return HasAny(detail, {"error reading X.509"});  // GnuTLS
+}
+
+bool SpeaksNoTls(const std::string& detail) {
+  return HasAny(detail, {"wrong version number", "packet header", "unexpected TLS packet",
+                         "An unexpected TLS packet"});
+}
+
 Error Handshake(const HttpFailure& failure, const HttpOptions& options) {
-  if (HasAny(failure.detail, {"error reading X.509"}))
-    return UnusableCertificate(options);  // GnuTLS
+  if (IsBadClientFile(failure.detail)) return UnusableCertificate(options);
   if (DemandsCertificate(failure.detail)) return ClientCertificate(failure, options);
-  if (HasAny(failure.detail, {"wrong version number", "packet header", "unexpected TLS packet",
-                              "An unexpected TLS packet"})) {
+  if (SpeaksNoTls(failure.detail)) {
     return Communication(failure.host +
                          " does not speak TLS; if it is meant to, check its port, else write "
                          "http:// in base_url in the profile");
@@ -220,6 +227,30 @@ Error ExplainHttpFailure(const HttpFailure& failure, const HttpOptions& options)
       return Communication("the request to " + failure.host + ByProxy(failure) +
                            " failed: libcurl's error " + std::to_string(failure.code) +
                            "; try again, and if it stays so check base_url in the profile");
+  }
+}
+
+bool IsLasting(const HttpFailure& failure) {
+  const long refusal = failure.proxy_status;
+  if (refusal >= 300) return refusal < 500 && refusal != 408 && refusal != 429;
+  switch (failure.code) {
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_SSL_INVALIDCERTSTATUS:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CRL_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_FILESIZE_EXCEEDED:
+      return true;
+    case CURLE_SSL_CONNECT_ERROR:
+      return IsBadClientFile(failure.detail) || DemandsCertificate(failure.detail) ||
+             SpeaksNoTls(failure.detail);
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+      return failure.https && !failure.head_came && DemandsCertificate(failure.detail);
+    default:
+      return false;
   }
 }
 

@@ -27,6 +27,10 @@ struct HttpFailure {
 
 Error ExplainHttpFailure(const HttpFailure& failure, const HttpOptions& options);
 
+// Whether the same request would fail in the same way again, as for a certificate that is not
+// trusted: someone has to change something first.
+bool IsLasting(const HttpFailure& failure);
+
 // The same for what the transport itself ends.
 Error HttpIdleTimeout(const std::string& host, double seconds);
 Error HttpTooLarge(const std::string& host, size_t max_bytes);

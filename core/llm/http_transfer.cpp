@@ -431,6 +431,7 @@ HttpEnd HttpTransfer::EndedBy(CURLcode code) const {
     (void)curl_->easy_getinfo(easy_, CURLINFO_HTTP_CONNECTCODE, &failure.proxy_status);
     (void)curl_->easy_getinfo(easy_, CURLINFO_OS_ERRNO, &failure.os_error);
     end.error = ExplainHttpFailure(failure, request_.options);
+    end.lasting = IsLasting(failure);
   } else if (!head_done_) {
     end.error = Failed(ErrorClass::kCommunication, host_ + " did not answer in HTTP");
   }
@@ -452,6 +453,7 @@ HttpEnd HttpTransfer::EndedCancelled() const {
 HttpEnd HttpTransfer::EndedUnsent(Error error) const {
   HttpEnd end;
   end.error = std::move(error);
+  end.lasting = true;  // what is missing or wrong is on this computer
   end.total_s = Elapsed();
   return end;
 }

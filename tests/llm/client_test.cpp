@@ -65,9 +65,11 @@ class PlainCodec : public Codec {
 
 class Client : public ::testing::Test {
  protected:
-  ModelCall To(const std::string& path) const {
+  ModelCall To(const std::string& path) const { return At(server_.Url(path)); }
+
+  static ModelCall At(const std::string& url) {
     ModelCall call;
-    call.codec = std::make_unique<PlainCodec>(server_.Url(path));
+    call.codec = std::make_unique<PlainCodec>(url);
     call.request = *Json::Parse(R"({"messages": [{"role": "user", "content": "hello"}],
                                     "sampling": {"top_k": 5}, "context": {"large": 1}})");
     call.secrets = Secrets(std::map<std::string, std::string>{{"KEY", "sk-very-secret"}});
@@ -243,6 +245,46 @@ TEST_F(Client, DoesNotWaitForAServerThatHoldsTheLineAfterItsLastWord) {
   const ModelReply reply = Ask(To("/say/LAST%20WORD"));
   ASSERT_TRUE(reply.response) << reply.response.error().message;
   EXPECT_EQ(reply.response->Text("text"), "LAST WORD");
+}
+
+TEST_F(Client, WhatTheSameRequestWouldMeetAgainIsNotTriedAgain) {
+  const testing::Certificates files;
+  const testing::Loopback secure({"--tls", files.server(), files.server_key()});
+  const testing::Loopback strange({"--tls", files.stranger(), files.stranger_key()});
+  const testing::Loopback old({"--tls", files.expired(), files.expired_key()});
+  const std::string here = secure.Url("/echo", "https", "localhost");
+  const struct {
+    std::string url;
+    std::string ca_bundle;
+    std::string http_version;
+    const char* says;
+  } kCases[] = {
+      {here, "", "auto", "tls.ca_bundle in the profile"},
+      {here, files.server_key(), "auto", "tls.ca_bundle in the profile"},
+      {here, files.authority(), "3", "http_version in the profile"},
+      {strange.Url("/echo", "https", "localhost"), files.authority(), "auto", "host name"},
+      {old.Url("/echo", "https", "localhost"), files.authority(), "auto", "out of date"},
+      {server_.Url("/echo", "https"), files.authority(), "auto", "does not speak TLS"},
+  };
+  for (const auto& one : kCases) {
+    ModelCall call = At(one.url);
+    call.options.http.proxy = "none";
+    call.options.http.ca_bundle = one.ca_bundle;
+    call.options.http.http_version = one.http_version;
+    const ModelReply reply = Ask(std::move(call));
+    ASSERT_FALSE(reply.response) << one.says;
+    EXPECT_THAT(reply.response.error().message, HasSubstr(one.says));
+    EXPECT_THAT(reply.response.error().message, Not(HasSubstr("attempts")));
+    EXPECT_EQ(reply.call.Integer("attempts"), 1) << one.says;
+  }
+}
+
+TEST_F(Client, ADeadEndpointIsTriedAgain) {
+  const testing::DeadPort nobody;
+  ModelCall call = At("http://127.0.0.1:" + std::to_string(nobody.port()) + "/");
+  call.options.http.proxy = "none";
+  call.options.retry.attempts = 2;
+  EXPECT_EQ(Ask(std::move(call)).call.Integer("attempts"), 2);
 }
 
 TEST_F(Client, ABodyThatBreaksOffIsTriedAgain) {

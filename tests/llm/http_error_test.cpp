@@ -57,6 +57,25 @@ TEST(HttpError, SameFaultInTheWordsOfEitherTlsLibrary) {
   }
 }
 
+TEST(HttpError, LastsWhereSomeoneHasToChangeSomething) {
+  for (const CURLcode code : {CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE,
+                              CURLE_SSL_CERTPROBLEM, CURLE_UNSUPPORTED_PROTOCOL}) {
+    EXPECT_TRUE(IsLasting(Failure(code))) << code;
+  }
+  for (const CURLcode code :
+       {CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_CONNECT, CURLE_OPERATION_TIMEDOUT,
+        CURLE_SSL_CONNECT_ERROR, CURLE_RECV_ERROR, CURLE_GOT_NOTHING, CURLE_HTTP2_STREAM}) {
+    EXPECT_FALSE(IsLasting(Failure(code))) << code;
+  }
+  EXPECT_TRUE(IsLasting(Failure(CURLE_SSL_CONNECT_ERROR, "wrong version number")));
+  EXPECT_TRUE(IsLasting(Failure(CURLE_RECV_ERROR, "tlsv13 alert certificate required")));
+  HttpFailure refused = Failure(CURLE_PROXY);
+  refused.proxy_status = 403;
+  EXPECT_TRUE(IsLasting(refused));
+  refused.proxy_status = 503;
+  EXPECT_FALSE(IsLasting(refused));
+}
+
 TEST(HttpError, TooManyFiles) {
   HttpFailure failure = Failure(CURLE_COULDNT_CONNECT);
   failure.os_error = EMFILE;

@@ -198,7 +198,9 @@ struct Registry::State {
   // The type's tables, loaded, and the config with checked and completed params.
   Result<const ke_type*> Open(const TypeInfo& type, const Json& config, HostServices& services,
                               Json* complete) {
-    Result<Json> params = ApplyParamsSchema(type.params_schema, config["params"]);
+    // A provider's parameters stand directly under the model in a profile.
+    const std::string where = type.kind == TypeKind::kProvider ? "" : "with";
+    Result<Json> params = ApplyParamsSchema(type.params_schema, config["params"], where);
     if (!params.ok()) return params.error();
     Result<const ke_plugin*> plugin = Load(type, services);
     if (!plugin.ok()) return plugin.error();

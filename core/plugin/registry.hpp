@@ -103,8 +103,9 @@ class Registry {
   // Makes an instance. `config` is {"params": {...}, "context": {...}}; params are checked against
   // the type's schema and completed with its defaults. `type` must come from this registry; without
   // `services` the defaults serve.
-  // Errors: validation (params; the sentence begins with "with."), unavailable (the library can't
-  // be loaded or its handshake is refused), or the class that the plugin's `create` gave.
+  // Errors: validation (params; the sentence begins with the parameter, for all but providers after
+  // "with."), unavailable (the library can't be loaded or its handshake is refused), or the class
+  // that the plugin's `create` gave.
   Result<std::unique_ptr<Instance>> Create(const TypeInfo& type, const Json& config,
                                            std::shared_ptr<HostServices> services);
   // The same for a provider whose interface says "form": "codec".

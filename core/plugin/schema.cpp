@@ -16,7 +16,11 @@ const std::vector<std::string>& KnownTypes() {
 }
 
 Error At(const std::string& where, const std::string& what) {
-  return BadInput(where + ": " + what);
+  return BadInput(where.empty() ? what : where + ": " + what);
+}
+
+std::string Under(const std::string& where, const std::string& name) {
+  return where.empty() ? name : where + "." + name;
 }
 
 // The names in a `type` keyword, given alone or as a list.
@@ -146,7 +150,7 @@ Status Complete(const Json& schema, const std::string& where, Json* value);
 Status CompleteObject(const Json& schema, const std::string& where, Json* value) {
   const Json& properties = schema["properties"];
   for (auto& [name, member] : value->object()) {
-    const std::string place = where + "." + name;
+    const std::string place = Under(where, name);
     if (properties.contains(name)) {
       if (Status done = Complete(properties[name], place, &member); !done.ok()) return done;
     } else if (!schema.Flag("additionalProperties", true)) {
@@ -163,7 +167,7 @@ Status CompleteObject(const Json& schema, const std::string& where, Json* value)
   if (const Json& required = schema["required"]; required.is_array()) {
     for (const Json& name : required.array()) {
       if (!value->contains(name.string())) {
-        return At(where + "." + name.string(), "this parameter is required");
+        return At(Under(where, name.string()), "this parameter is required");
       }
     }
   }

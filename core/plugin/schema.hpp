@@ -22,7 +22,7 @@ Status CheckParamsSchema(const Json& schema);
 // Checks `params` (null counts as {}) and returns them completed with the defaults. The first
 // violation is an error of class validation, exit 2, that begins with its place:
 // "with.prompt: expected string, got integer". A property with "x-ke": "file" takes a string or
-// what the host made of it, {"path", "text"}.
+// what the host made of it, {"path", "text"}. With an empty `where` a place is the parameter alone.
 Result<Json> ApplyParamsSchema(const Json& schema, const Json& params,
                                const std::string& where = "with");
 

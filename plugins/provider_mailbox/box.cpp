@@ -19,7 +19,7 @@ constexpr char kRequest[] = ".request.json";
 [[noreturn]] void Unusable(const fs::path& path, const std::string& what) {
   throw kernel_evolve::sdk::PluginError(
       "unavailable", "the mailbox can't " + what + " " + path.string() +
-                         "; give a folder that can be written to as with.folder");
+                         "; give a folder that can be written to as folder in the profile");
 }
 
 std::string ReadWhole(const fs::path& file) {

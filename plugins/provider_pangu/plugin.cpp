@@ -10,8 +10,7 @@ class Pangu : public ChatCodec {
  public:
   Pangu(Config config, const Host& to) : ChatCodec(std::move(config), to) {
     if (InDeployments() && params().at("deployment").get<std::string>().empty()) {
-      throw PluginError("validation",
-                        "with.deployment: the form 'deployments' needs the id of one");
+      throw PluginError("validation", "deployment: the form 'deployments' needs the id of one");
     }
   }
 

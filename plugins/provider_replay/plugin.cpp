@@ -16,7 +16,7 @@ struct Cassette {
 };
 
 [[noreturn]] void Refuse(const std::string& what) {
-  throw PluginError("validation", "with.cassette: " + what);
+  throw PluginError("validation", "cassette: " + what);
 }
 
 std::string ReadText(const std::string& path) {

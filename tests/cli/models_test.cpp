@@ -133,6 +133,22 @@ TEST_F(Models, OneAliasIsOverriddenOnTheCommandLine) {
   EXPECT_THAT(unknown.err, HasSubstr("did you mean 'author'?"));
 }
 
+TEST_F(Models, AMistakeInAnEntryIsNamedAsItStandsInTheProfile) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"    form: deployments\n", "the model 'author': deployment: the form 'deployments' needs"},
+      {"    formm: deployments\n",
+       "the model 'author': formm: unknown parameter; did you mean 'form'?"},
+      {"    limits: {concurency: 1}\n",
+       "the model 'author': limits.concurency: there is no such key"},
+  };
+  for (const auto& [entry, sentence] : cases) {
+    const Finished finished = KernelEvolve({"doctor", "--profile", Profile("pangu", entry)},
+                                           {{"LOOPBACK_KEY", kKey}}, folder_.path());
+    EXPECT_THAT(finished.out, HasSubstr(sentence)) << finished.err;
+    EXPECT_THAT(Evolve({"--profile", Profile("pangu", entry)}, "run").err, HasSubstr(sentence));
+  }
+}
+
 TEST_F(Models, DoctorCallsEachModelOnce) {
   for (const std::string provider : {"openai", "pangu", "anthropic"}) {
     const Finished finished = KernelEvolve({"doctor", "--profile", Profile(provider)},

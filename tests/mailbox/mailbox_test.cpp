@@ -252,7 +252,7 @@ TEST_F(Mailbox, AFolderThatCannotBeUsedIsOneSentence) {
   const auto instance = Make(Json::Obj({{"folder", dir_.Write("file", "x").string()}}));
   const Json outcome = Start(*instance);
   EXPECT_EQ(outcome["error"].Text("class"), "unavailable");
-  EXPECT_THAT(outcome["error"].Text("message"), HasSubstr("with.folder"));
+  EXPECT_THAT(outcome["error"].Text("message"), HasSubstr("as folder in the profile"));
 }
 
 }  // namespace

@@ -84,6 +84,14 @@ TEST(ParamsSchema, AnErrorIsBadInput) {
   EXPECT_EQ(done.error().message, "models.author.with.model: this parameter is required");
 }
 
+TEST(ParamsSchema, WithoutAPlaceTheParameterBeginsTheSentence) {
+  const Json schema = Parsed(kSchema);
+  EXPECT_EQ(ApplyParamsSchema(schema, Json::Obj(), "").error().message,
+            "model: this parameter is required");
+  EXPECT_EQ(ApplyParamsSchema(schema, Parsed(R"({"inner": {"dept": 1}})"), "").error().message,
+            "inner.dept: unknown parameter; did you mean 'depth'?");
+}
+
 TEST(ParamsSchema, AnIntegerIsANumber) {
   EXPECT_EQ(Refusal(R"({"model": "a", "rate": 1, "either": null, "on": false})"), "accepted");
 }

@@ -193,22 +193,22 @@ TEST_F(ShippedTest, TheReplayReadsACassetteFromAPath) {
 
 TEST_F(ShippedTest, TheReplayRefusesAnUnusableCassette) {
   const std::pair<const char*, const char*> cases[] = {
-      {"[", "with.cassette: /c.json is not valid JSON"},
-      {"[]", "with.cassette: /c.json has no array 'exchanges'"},
+      {"[", "cassette: /c.json is not valid JSON"},
+      {"[]", "cassette: /c.json has no array 'exchanges'"},
       {R"({"exchanges": [{}]})",
-       "with.cassette: exchange 1 of /c.json needs either a 'response' object or an 'error' with "
+       "cassette: exchange 1 of /c.json needs either a 'response' object or an 'error' with "
        "class and message"},
       {R"({"exchanges": [{"response": {}, "purpos": "x"}]})",
-       "with.cassette: exchange 1 of /c.json has the unknown key 'purpos'"},
+       "cassette: exchange 1 of /c.json has the unknown key 'purpos'"},
       {R"({"exchanges": [{"response": {}, "purpose": 1}]})",
-       "with.cassette: exchange 1 of /c.json: 'purpose' is not text"},
+       "cassette: exchange 1 of /c.json: 'purpose' is not text"},
   };
   for (const auto& [text, sentence] : cases) {
     EXPECT_EQ(Create("provider_replay", CassetteParam(text)), nullptr);
     EXPECT_EQ(refusal_, sentence);
   }
   EXPECT_EQ(Create("provider_replay", R"({"cassette": "/no/such/file"})"), nullptr);
-  EXPECT_EQ(refusal_, "with.cassette: cannot read /no/such/file");
+  EXPECT_EQ(refusal_, "cassette: cannot read /no/such/file");
 }
 
 }  // namespace

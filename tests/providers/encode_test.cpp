@@ -130,7 +130,7 @@ TEST(OpenAi, AProfilesHeadersReplaceTheCodecsWhateverTheirCase) {
   ExpectJson(headers, R"({"Content-Type": "application/json", "Accept": "text/event-stream",
                           "authorization": "Basic ${env:B}", "X-Team": "kernels"})");
   EXPECT_EQ(Encoded("openai", R"({"default_headers": {"X-Team": 7}})", kShort).Text("refused"),
-            "with.default_headers.X-Team: expected text");
+            "default_headers.X-Team: expected text");
 }
 
 TEST(OpenAi, ToolChoiceTakesTheServersWords) {
@@ -197,7 +197,7 @@ TEST(Pangu, TheDeploymentsFormHasAnotherAddressAndAnotherHeader) {
   EXPECT_EQ(sent["headers"].Text("X-Auth-Token"), "${env:TOKEN}");
   EXPECT_FALSE(sent["headers"].contains("Authorization"));
   EXPECT_EQ(Encoded("pangu", R"({"form": "deployments"})", kShort).Text("refused"),
-            "with.deployment: the form 'deployments' needs the id of one");
+            "deployment: the form 'deployments' needs the id of one");
 }
 
 constexpr char kAnthropic[] = R"({"base_url": "https://api.test"})";

@@ -55,7 +55,7 @@ struct HttpRequest {
   void SetHeaders(const json& given) {
     for (const auto& [name, value] : given.items()) {
       if (!value.is_string()) {
-        throw PluginError("validation", "with.default_headers." + name + ": expected text");
+        throw PluginError("validation", "default_headers." + name + ": expected text");
       }
       SetHeader(name, value);
     }

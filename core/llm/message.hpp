@@ -7,7 +7,7 @@
 //           "required" | {"name"}, "sampling"?, "seed"?, "context"?}
 // response: {"text", "reasoning", "tool_calls": [{"id", "name", "arguments", "malformed"?}],
 //           "usage": {"input_tokens", "output_tokens", "cached_tokens"?}, "finish_reason", "model",
-//           "raw"?}
+//           "raw"?, "quirks"?}
 #pragma once
 
 #include <cstdint>

@@ -178,7 +178,7 @@ inline json Reply::Finish(bool complete) {
   std::string text;
   std::string reasoning;
   json thinking = json::array();
-  detail::CallList calls;
+  detail::CallList calls(quirks());
   for (const auto& [index, block] : blocks_) {
     if (block.type == "text") {
       text += block.text;
@@ -199,6 +199,7 @@ inline json Reply::Finish(bool complete) {
               {"model", model_}};
   out["finish_reason"] = FinishReason(!out["tool_calls"].empty());
   if (!thinking.empty()) out["raw"] = {{"thinking", thinking}};
+  quirks().AddTo(&out);
   return out;
 }
 

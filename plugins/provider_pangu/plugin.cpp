@@ -33,6 +33,7 @@ class Pangu : public ChatCodec {
     const detail::SplitText marked = detail::SplitReasoning(content, "[unused16]", "[unused17]");
     detail::SplitText tagged = ChatCodec::Split(marked.text);
     tagged.reasoning = marked.reasoning + tagged.reasoning;
+    tagged.unpaired = tagged.unpaired || marked.unpaired;
     return tagged;
   }
 

@@ -11,12 +11,12 @@
 //   };
 //   CodecProvider<Acme>("acme", "...", ChatParams({{"region", {{"type", "string"}}}}), kInterface)
 //
-// What it forgives: ids that are missing or come twice, names repeated or cut, calls told apart
-// only by index, indexes from 1, empty arguments, arguments as an object or encoded twice, values
-// glued together, a finish_reason that is wrong or absent, empty choices, errors inside a 200
-// stream, comments and blank lines, `data:` without a space, `message` for `delta`, content as
-// parts, tool calls leaked as text, a whole answer to a streamed request and the reverse, errors
-// sent as 500.
+// What it forgives, and tells in the response's quirks: ids that are missing or come twice, names
+// repeated or cut, calls told apart only by index, indexes from 1, empty arguments, arguments as an
+// object or encoded twice, values glued together, a finish_reason that is wrong or absent, empty
+// choices, errors inside a 200 stream, comments and blank lines, `data:` without a space, `message`
+// for `delta`, content as parts, tool calls leaked as text, a whole answer to a streamed request
+// and the reverse, errors sent as 500.
 #pragma once
 
 #include <map>
@@ -108,7 +108,12 @@ class ChatCodec : public Codec {
     json out = {{"text", split.text},          {"reasoning", raw.reasoning + split.reasoning},
                 {"tool_calls", raw.calls},     {"usage", raw.usage},
                 {"finish_reason", raw.finish}, {"model", raw.model}};
-    if (raw.calls.empty() && raw.finish != "length") TakeLeakedCalls(&out);
+    detail::Quirks& quirks = raw.quirks;
+    if (raw.calls.empty() && raw.finish != "length") TakeLeakedCalls(&out, &quirks);
+    quirks.NoteIf(split.unpaired && raw.finish != "length", "a reasoning marker has no pair");
+    quirks.NoteIf(raw.streamed && !stream_, "a stream comes where a whole answer was asked for");
+    quirks.NoteIf(!raw.streamed && stream_, "a whole answer comes where a stream was asked for");
+    quirks.AddTo(&out);
     if (!raw.reasoning.empty()) out["raw"] = {{"reasoning_content", raw.reasoning}};
     return out;
   }
@@ -128,7 +133,7 @@ class ChatCodec : public Codec {
   virtual void AddHeaders(std::map<std::string, std::string>*) const {}
   // Text and reasoning of a whole content.
   virtual detail::SplitText Split(const std::string& content) const {
-    if (!params().at("think_tags").get<bool>()) return {content, ""};
+    if (!params().at("think_tags").get<bool>()) return {content, "", false};
     return detail::SplitReasoning(content, "<think>", "</think>");
   }
 
@@ -204,7 +209,7 @@ class ChatCodec : public Codec {
   }
 
   // A server whose tool parser failed hands the call over as text.
-  void TakeLeakedCalls(json* out) const {
+  void TakeLeakedCalls(json* out, detail::Quirks* quirks) const {
     const std::vector<detail::LeakedCall> leaked =
         detail::LeakedCalls((*out)["text"].get<std::string>(), tools_);
     for (size_t i = 0; i < leaked.size(); ++i) {
@@ -214,7 +219,7 @@ class ChatCodec : public Codec {
     }
     if (leaked.empty()) return;
     (*out)["finish_reason"] = "tool_calls";
-    (*out)["quirks"] = {"tool calls arrive as text"};
+    quirks->Note("tool calls arrive as text");
   }
 
   json tools_ = json::array();

@@ -37,6 +37,9 @@ class SseParser {
     Dispatch(on_event);
   }
 
+  // Whether a `data:` came without the space that belongs behind it.
+  bool lacked_space() const { return lacked_space_; }
+
   // Bytes held back until more arrive.
   size_t held() const { return line_.size() + data_.size(); }
 
@@ -57,7 +60,9 @@ class SseParser {
     const std::string_view field = line.substr(0, colon);
     std::string_view value;
     if (colon != std::string_view::npos) value = line.substr(colon + 1);
-    if (!value.empty() && value[0] == ' ') value.remove_prefix(1);
+    const bool spaced = !value.empty() && value[0] == ' ';
+    if (spaced) value.remove_prefix(1);
+    if (field == "data" && !spaced && !value.empty()) lacked_space_ = true;
     if (field == "error") event_ = "error";
     if (field == "data" || field == "error") {
       if (has_data_) data_ += '\n';
@@ -81,6 +86,7 @@ class SseParser {
   bool has_data_ = false;
   bool after_cr_ = false;
   bool first_ = true;
+  bool lacked_space_ = false;
 };
 
 }  // namespace kernel_evolve::sdk

@@ -25,6 +25,8 @@ class ChatReply : public ReplyReader {
     std::string model;
     json usage = json::object();
     json calls = json::array();  // canonical
+    bool streamed = false;
+    Quirks quirks;
   };
 
   // Throws ServiceError for a refusal, an error inside the stream, a reply that is none.
@@ -41,6 +43,8 @@ class ChatReply : public ReplyReader {
     out.usage = usage_;
     out.calls = Calls();
     out.finish = FinishReason(!out.calls.empty());
+    out.streamed = streamed();
+    out.quirks = quirks();
     return out;
   }
 
@@ -57,15 +61,21 @@ class ChatReply : public ReplyReader {
     had_choice_ = true;
     const json& choice = chunk["choices"][0];
     for (const char* key : {"delta", "message"}) {
-      if (choice.contains(key) && choice[key].is_object()) OnDelta(choice[key], events);
+      if (!choice.contains(key) || !choice[key].is_object()) continue;
+      quirks().NoteIf(
+          (key == std::string_view("delta")) != streamed(),
+          streamed() ? "a stream says message for delta" : "a whole answer says delta for message");
+      OnDelta(choice[key], events);
     }
     if (choice.contains("text")) OnText(choice["text"], events);
     if (choice.contains("finish_reason") && choice["finish_reason"].is_string()) {
       const std::string finish = choice["finish_reason"];
       if (!finish.empty()) finish_ = finish;  // "" comes in every delta of some
     }
-    // Some put the last usage beside the choice.
-    if (choice.contains("usage") && choice["usage"].is_object()) usage_ = Usage(choice["usage"]);
+    if (choice.contains("usage") && choice["usage"].is_object()) {
+      quirks().Note("usage stands within the choice");
+      usage_ = Usage(choice["usage"]);
+    }
   }
 
  private:
@@ -99,6 +109,7 @@ class ChatReply : public ReplyReader {
       if (!piece.empty()) events.Text(piece);
       text_ += piece;
     } else if (content.is_array()) {
+      quirks().Note("content is a list of parts");
       for (const json& part : content) {
         if (part.is_object() && part.contains("text")) OnText(part["text"], events);
         if (part.is_string()) OnText(part, events);
@@ -122,6 +133,7 @@ class ChatReply : public ReplyReader {
       }
     }
     if (delta.contains("function_call") && delta["function_call"].is_object()) {
+      quirks().Note("a tool call comes as function_call, the old form");
       OnCall({{"index", 0}, {"function", delta["function_call"]}}, 0, events);
     }
   }
@@ -137,9 +149,12 @@ class ChatReply : public ReplyReader {
     }
     const int64_t index = indexed ? delta["index"].get<int64_t>() : static_cast<int64_t>(place);
     const auto found = slots_.find(index);
+    quirks().NoteIf(streamed() && !indexed, "tool calls have no index");
+    quirks().NoteIf(indexed && calls_.empty() && index != 0, "tool calls are not counted from 0");
     if (found != slots_.end() && !BeginsAnother(calls_[found->second], id, name)) {
       return found->second;
     }
+    quirks().NoteIf(indexed && found != slots_.end(), "several tool calls have the same index");
     // One more than an answer may hold is enough to refuse it.
     if (calls_.size() <= kMostCalls) calls_.push_back({});
     slots_[index] = calls_.size() - 1;
@@ -167,16 +182,23 @@ class ChatReply : public ReplyReader {
     const std::string name = NameIn(function);
     const size_t slot = SlotOf(delta, name, place);
     GrowingCall& call = calls_[slot];
-    if (call.id.empty() && delta.contains("id")) call.id = TextOf(delta["id"]);
+    const std::string id = delta.contains("id") ? TextOf(delta["id"]) : std::string();
+    if (call.id.empty()) call.id = id;
+    quirks().NoteIf(!id.empty() && id != call.id, "a tool call's id changes on the way");
     // Repeated in every delta by some, cut into pieces by others.
+    const bool named = !call.name.empty() && !name.empty();
     const bool whole = call.name == name || IsOffered(tools_, call.name);
     const bool grows = !name.empty() && call.name.size() < kLongestName;
-    if (grows && (!whole || IsOffered(tools_, call.name + name))) {
+    const bool appended = grows && (!whole || IsOffered(tools_, call.name + name));
+    quirks().NoteIf(named,
+                    appended ? "a tool's name comes in pieces" : "a tool's name is repeated");
+    if (appended) {
       call.name += name;
       events.ToolCall(slot, call.name);
     }
     if (!function.contains("arguments") || function["arguments"].is_null()) return;
     const json& arguments = function["arguments"];
+    quirks().NoteIf(!arguments.is_string(), "arguments are an object where a text belongs");
     const std::string piece =
         arguments.is_string() ? arguments.get<std::string>() : Host::Print(arguments);
     if (!piece.empty()) events.Arguments(slot, piece);
@@ -184,8 +206,8 @@ class ChatReply : public ReplyReader {
     call.brackets.Take(piece);
   }
 
-  json Calls() const {
-    CallList list;
+  json Calls() {
+    CallList list(quirks());
     for (const WrittenCall& call : calls_) {
       if (call.name.empty() && call.arguments.empty()) continue;  // an announcement of nothing
       list.Add(call);
@@ -193,9 +215,14 @@ class ChatReply : public ReplyReader {
     return list.Take();
   }
 
-  std::string FinishReason(bool calls) const {
+  std::string FinishReason(bool calls) {
+    quirks().NoteIf(finish_.empty(), "finish_reason is missing");
     if (finish_ == "length" || finish_ == "max_tokens") return "length";
     if (finish_ == "content_filter") return "content_filter";
+    const bool says_calls = finish_ == "tool_calls" || finish_ == "function_call";
+    quirks().NoteIf(calls && !says_calls && !finish_.empty(),
+                    "finish_reason does not tell of the tool calls");
+    quirks().NoteIf(!calls && says_calls, "finish_reason tells of tool calls, and there is none");
     return calls ? "tool_calls" : "stop";
   }
 

@@ -16,6 +16,7 @@ namespace kernel_evolve::sdk::detail {
 struct SplitText {
   std::string text;
   std::string reasoning;
+  bool unpaired = false;  // one of the markers is missing
 };
 
 // Takes what stands between `open` and `close` out as reasoning; every byte but the markers is kept
@@ -28,6 +29,7 @@ inline SplitText SplitReasoning(std::string_view all, std::string_view open,
   if (const size_t end = all.find(close); end != std::string_view::npos) {
     inside = all.find(open) > end;  // the opening marker is missing
   }
+  out.unpaired = inside;
   for (size_t at = 0; at < all.size();) {
     const std::string_view marker = inside ? close : open;
     size_t end = all.find(marker, at);
@@ -37,6 +39,7 @@ inline SplitText SplitReasoning(std::string_view all, std::string_view open,
     at = end + (found ? marker.size() : 0);
     if (found) inside = !inside;
   }
+  out.unpaired = out.unpaired || inside;
   return out;
 }
 

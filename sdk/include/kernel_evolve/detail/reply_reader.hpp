@@ -10,6 +10,7 @@
 
 #include "kernel_evolve/codec.hpp"
 #include "kernel_evolve/detail/chat_text.hpp"
+#include "kernel_evolve/detail/quirks.hpp"
 #include "kernel_evolve/detail/service_error.hpp"
 #include "kernel_evolve/sse.hpp"
 
@@ -40,7 +41,10 @@ class ReplyReader {
           kByteOrderMark.substr(0, start_.size()) == start_) {
         return;  // the rest of it may follow
       }
-      if (start_.rfind(kByteOrderMark, 0) == 0) start_.erase(0, kByteOrderMark.size());
+      if (start_.rfind(kByteOrderMark, 0) == 0) {
+        quirks_.Note("the answer begins with a byte order mark");
+        start_.erase(0, kByteOrderMark.size());
+      }
       begun_ = true;
     }
     // Blanks before the answer are dropped at once: there may be many, each in a piece of its own.
@@ -86,6 +90,8 @@ class ReplyReader {
                          who_ + " sent nothing that is an answer" +
                              (body.empty() ? std::string() : ": " + Excerpt(body)));
     }
+    quirks_.NoteIf(parser_.lacked_space(), "events are written data: without a space");
+    quirks_.NoteIf(form_ == Form::kStream && !done_, "the stream ends without its last event");
   }
 
   // The stream's last event was seen; what follows it is not read.
@@ -98,6 +104,9 @@ class ReplyReader {
   void Fail(const json& body) { error_ = Classify(StatusIn(body), ReadWords(body), who_); }
 
   const std::string& who() const { return who_; }
+  // Whether the answer comes as events, rather than as one body.
+  bool streamed() const { return form_ == Form::kStream; }
+  Quirks& quirks() { return quirks_; }
 
  private:
   enum class Form { kUnknown, kStream, kWhole };
@@ -194,6 +203,7 @@ class ReplyReader {
   std::string opening_;  // of a stream, its first bytes
   std::string body_;     // of a whole answer
   SseParser parser_;
+  Quirks quirks_;
   bool done_ = false;
   std::optional<ServiceError> error_;
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernel_evolve/detail/chat_text.hpp"
+#include "kernel_evolve/detail/quirks.hpp"
 
 namespace kernel_evolve::sdk::detail {
 
@@ -21,11 +22,20 @@ struct WrittenCall {
 // kMostCalls: a model that has run away.
 class CallList {
  public:
+  // What is forgiven is told to `quirks`.
+  explicit CallList(Quirks& quirks) : quirks_(quirks) {}
+
   void Add(const WrittenCall& written) {
+    quirks_.NoteIf(written.id.empty(), "a tool call has no id");
+    quirks_.NoteIf(Taken(written.id), "two tool calls have the same id");
     const std::string_view text = TrimBlank(written.arguments);
-    if (text.empty() || text == "null") return Append(written, json::object());
+    if (text.empty() || text == "null") {
+      quirks_.Note("arguments are empty where {} belongs");
+      return Append(written, json::object());
+    }
     json arguments = ReadJson(text);
-    if (arguments.is_string()) {  // encoded twice
+    if (arguments.is_string()) {
+      quirks_.Note("arguments are encoded twice");
       arguments = ReadJson(arguments.get<std::string>());
     }
     if (arguments.is_object()) return Append(written, std::move(arguments));
@@ -45,7 +55,7 @@ class CallList {
       Append(written, glued[i]);
       added = true;
     }
-    if (added) return;
+    if (added) return quirks_.Note("arguments are several values glued together");
     Append(written, json::object());
     if (glued.empty()) calls_.back()["malformed"] = written.arguments;
   }
@@ -69,6 +79,7 @@ class CallList {
     return false;
   }
 
+  Quirks& quirks_;
   json calls_ = json::array();
 };
 

@@ -142,11 +142,11 @@ TEST_F(Models, AMistakeInAnEntryIsNamedAsItStandsInTheProfile) {
        "the model 'author': limits.concurency: there is no such key"},
   };
   for (const auto& [entry, sentence] : cases) {
-    const Finished finished = KernelEvolve({"doctor", "--profile", Profile("pangu", entry)},
-                                           {{"LOOPBACK_KEY", kKey}}, folder_.path());
-    EXPECT_THAT(finished.out, HasSubstr(sentence)) << finished.err;
     EXPECT_THAT(Evolve({"--profile", Profile("pangu", entry)}, "run").err, HasSubstr(sentence));
   }
+  const Finished doctor = KernelEvolve({"doctor", "--profile", Profile("pangu", cases[0].first)},
+                                       {{"LOOPBACK_KEY", kKey}}, folder_.path());
+  EXPECT_THAT(doctor.out, HasSubstr(cases[0].second)) << doctor.err;
 }
 
 TEST_F(Models, DoctorCallsEachModelOnce) {

@@ -3,7 +3,8 @@
 A task is a Python file that defines `Model` (a `torch.nn.Module`), `get_inputs()` (a list with the
 arguments of `forward`) and `get_init_inputs()` (arguments of `Model.__init__`: a list, or a dict of
 keywords). Tasks may ask for the device `cuda`: everything here runs inside `on_cpu()`, which
-answers such requests with CPU storage.
+answers such requests with CPU storage. Only `run_forward` takes another device, for a model and
+inputs that were moved there.
 
 Every mistake of a task is a `WorkerError` of class `validation` whose message is one sentence that
 says which step went wrong, where, and what to do. Nothing here is thread-safe: loading registers a
@@ -17,10 +18,9 @@ import hashlib
 import inspect
 import linecache
 import logging
-import linecache
-import logging
 import math
 import random
+import re
 import resource
 import sys
 import traceback
@@ -110,6 +110,14 @@ def on_cpu() -> Iterator[None]:
             yield
     finally:
         torch.cuda.synchronize = real_synchronize
+
+
+def on_device(device: torch.device | str) -> contextlib.AbstractContextManager[None]:
+    """Inside, what a task asks for on `cuda` is made on `device`: "cpu" or "cuda[:n]"."""
+    where = torch.device(device)
+    if where.type == "cpu":
+        return on_cpu()
+    return torch.cuda.device(where) if where.type == "cuda" else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
@@ -208,8 +216,12 @@ def _importable(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _step(label: str, where: str, path: str) -> Iterator[None]:
-    """Turns whatever the task raises into one sentence; planned errors pass unchanged."""
+def _step(label: str, where: str, path: str,
+          device: torch.device | str = "cpu") -> Iterator[None]:
+    """Turns whatever the task raises into one sentence; planned errors pass unchanged.
+
+    device: where the step's tensors live; on a GPU, mixing it with the CPU is a mistake of its own.
+    """
     try:
         yield
     except (WorkerError, KeyboardInterrupt):
@@ -224,8 +236,10 @@ def _step(label: str, where: str, path: str) -> Iterator[None]:
                           f"{one_line(error, 160)}; use smaller shapes.") from None
         line = _line_of(error, path)
         text = one_line(error)
+        mixed = torch.device(device).type != "cpu" and _mixes_devices(str(error))
+        hint = "; tensors made in forward need device=x.device" if mixed else ""
         raise invalid(f"{label} raises {where}{f', line {line}' if line else ''}: "
-                      f"{type(error).__name__}{': ' + text if text else ''}") from None
+                      f"{type(error).__name__}{': ' + text if text else ''}{hint}") from None
 
 
 def _line_of(error: BaseException, path: str) -> int | None:
@@ -233,14 +247,43 @@ def _line_of(error: BaseException, path: str) -> int | None:
     return lines[-1] if lines else None
 
 
+def _mixes_devices(text: str) -> bool:
+    """Whether PyTorch's message says that tensors on the CPU and on a GPU met."""
+    lower = text.lower()
+    if "on the same device" in lower or ("torch.cuda." in lower and "(torch." in lower):
+        return True
+    return bool(re.search(r"\bcpu\b", lower) and re.search(r"\b(cuda|gpu)\b", lower))
+
+
+_OUT_OF_MEMORY = ("can't allocate memory", "CUDA out of memory", "CUDA error: out of memory",
+                  "CUBLAS_STATUS_ALLOC_FAILED")
+
+
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether `error` says that an allocation failed (Python's or PyTorch's)."""
-    return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
+    """Whether `error` says that an allocation failed (Python's or PyTorch's, on any device)."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and any(f in str(error) for f in _OUT_OF_MEMORY)
 
 
-def available_memory() -> int:
-    """Bytes that this process can still allocate; a very large number where nothing limits it."""
+def is_device_failure(error: BaseException) -> bool:
+    """Whether `error`, also as a sentence about a task, comes from the GPU and not from the data.
+
+    After most of them (a failed assertion on the device, say) this process can't use the GPU again.
+    """
+    text = str(error)
+    return "CUDA error" in text or "CUDA out of memory" in text
+
+
+def available_memory(device: torch.device | str = "cpu") -> int:
+    """Bytes that this process can still allocate on `device` ("cpu" or "cuda[:n]").
+
+    A very large number where nothing limits it. What PyTorch holds back of a GPU counts as free.
+    """
+    where = torch.device(device)
+    if where.type == "cuda":
+        held = torch.cuda.memory_reserved(where) - torch.cuda.memory_allocated(where)
+        return torch.cuda.mem_get_info(where)[0] + held
     limits = [1 << 62]
     soft = resource.getrlimit(resource.RLIMIT_AS)[0]
     with contextlib.suppress(OSError, ValueError, IndexError):
@@ -320,8 +363,16 @@ def make_inputs(task: LoadedTask, seed: int) -> list[Any]:
     return list(given)
 
 
-def run_forward(task: LoadedTask, model: torch.nn.Module, inputs: list[Any]) -> Any:
-    """`model(*inputs)` on the CPU without gradients; whatever it raises becomes one sentence."""
+def run_forward(task: LoadedTask, model: torch.nn.Module, inputs: list[Any],
+                device: torch.device | str = "cpu") -> Any:
+    """`model(*inputs)` without gradients; whatever it raises becomes one sentence.
+
+    Model and inputs live on `device`, "cpu" or "cuda[:n]". On a GPU the results are ready when this
+    returns, so that what fails there is raised here.
+    """
     label = f"The task {Path(task.path or task.name).name}"
-    with _step(label, "in forward", task.path), on_cpu(), torch.no_grad():
-        return model(*inputs)
+    with _step(label, "in forward", task.path, device), on_device(device), torch.no_grad():
+        out = model(*inputs)
+        if torch.device(device).type == "cuda":
+            torch.cuda.synchronize()
+        return out

@@ -30,6 +30,7 @@ def check(
 ) -> Finding | None:
     """The first difference between a candidate's run on `expected.inputs` and the reference's.
 
+    Tensors have to live on the references' device; outputs elsewhere are a difference.
     result: the tree that forward returned. inputs_after: per input leaf, what it holds after the
     call. state_after: the weights after the call, by the reference's names; absent: untouched.
     aliases: see `outputs.check_structure`. None means equal by the rules.

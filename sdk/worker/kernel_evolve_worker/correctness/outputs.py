@@ -23,15 +23,16 @@ class Problem:
 
 @dataclass(frozen=True)
 class Layout:
-    """Sizes, strides and type of one tensor."""
+    """Sizes, strides, type and kind of device ("cpu", "cuda") of one tensor."""
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]
     dtype: torch.dtype
+    device: str = "cpu"
 
     @staticmethod
     def of(tensor: torch.Tensor) -> Layout:
-        return Layout(tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype)
+        return Layout(tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype, tensor.device.type)
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def name_of(index: int, count: int) -> str:
 
 def check_structure(tree: Tree, outputs: Any, aliases: Iterable[tuple[int, str, Any]]) -> \
         Problem | None:
-    """The first difference in tree, type, dtype, shape, strides or aliasing; None if there is none.
+    """The first difference in tree, type, dtype, shape, device, strides or aliasing, or None.
 
     aliases: (number of the output tensor, "input"|"state"|"constant", which) that share memory in
     the candidate.
@@ -161,6 +162,9 @@ def _check_layout(want: Layout, got: torch.Tensor, name: str) -> Problem | None:
     if tuple(got.shape) != want.shape:
         return Problem("output_shape", f"{name} has shape {list(got.shape)}; the reference's is "
                        f"{list(want.shape)}")
+    if got.device.type != want.device:
+        return Problem("output_device", f"{name} is on the device {got.device.type}; the "
+                       f"reference's is on {want.device}")
     if tuple(got.stride()) != want.stride and not is_dense(got):
         return Problem("output_stride", f"{name} has strides {list(got.stride())}, with gaps or "
                        f"overlaps; the reference's are {list(want.stride)}")

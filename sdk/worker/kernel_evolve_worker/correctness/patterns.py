@@ -24,7 +24,7 @@ def describe(want: torch.Tensor, got: torch.Tensor, wrong: torch.Tensor) -> list
     if value:
         lines.append(value)
     for place in _spread(places, _SHOWN):
-        index = [int(i) for i in torch.unravel_index(place, wrong.shape)]
+        index = [int(i) for i in torch.unravel_index(place.cpu(), wrong.shape)]
         lines.append(f"at {index}: got {_number(got, place)}, expected {_number(want, place)}")
     return lines
 

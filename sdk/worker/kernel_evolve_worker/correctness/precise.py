@@ -72,8 +72,11 @@ def widen_inputs(inputs: Any, generator: torch.Generator | None = None, unit: fl
 
 
 def move(tensor: torch.Tensor, generator: torch.Generator, unit: float) -> None:
-    """Multiplies each element in place by 1 + unit * r, r uniform in [-1, 1]."""
+    """Multiplies each element in place by 1 + unit * r, r uniform in [-1, 1].
+
+    The generator's device has to be the tensor's.
+    """
     if tensor.numel() and any(s == 0 and n > 1 for s, n in zip(tensor.stride(), tensor.shape)):
         return  # expanded: elements share memory and can't move on their own
-    tensor.mul_(torch.rand(tensor.shape, generator=generator).mul_(2).sub_(1).double()
-                .mul_(unit).add_(1))
+    drawn = torch.rand(tensor.shape, generator=generator, device=generator.device)
+    tensor.mul_(drawn.mul_(2).sub_(1).double().mul_(unit).add_(1))

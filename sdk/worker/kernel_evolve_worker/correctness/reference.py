@@ -3,6 +3,9 @@
 `References` belongs to one task and one secret seed, lives as long as the judge's process, and
 makes each variant when it is first needed. It keeps what it made up to CACHE_BYTES; a variant
 beyond that is made again for each candidate. Not thread-safe.
+
+On a GPU the weights and the task's own inputs are those of the CPU, drawn there and moved;
+everything made from them is drawn on the GPU, so its numbers differ from the CPU's.
 """
 
 from __future__ import annotations
@@ -15,7 +18,14 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from kernel_evolve_worker.correctness import constants, outputs, precise, tolerance, variants
+from kernel_evolve_worker.correctness import (
+    constants,
+    outputs,
+    placement,
+    precise,
+    tolerance,
+    variants,
+)
 from kernel_evolve_worker.correctness.constants import NumberRule
 from kernel_evolve_worker.correctness.trace import Trace, trace_operators
 from kernel_evolve_worker.errors import WorkerError
@@ -23,6 +33,7 @@ from kernel_evolve_worker.task import (
     LoadedTask,
     available_memory,
     construct,
+    is_device_failure,
     is_out_of_memory,
     make_inputs,
     run_forward,
@@ -86,15 +97,20 @@ class _Run:
 
 
 class References:
-    """Expected results of one task under one secret seed."""
+    """Expected results of one task under one secret seed, on one device."""
 
-    def __init__(self, task: LoadedTask, seed: int) -> None:
-        """Constructs the reference and draws the task's own inputs; raises its mistakes."""
+    def __init__(self, task: LoadedTask, seed: int, device: str = "cpu") -> None:
+        """Constructs the reference and draws the task's own inputs; raises its mistakes.
+
+        device: "cpu" or "cuda[:n]", where the reference runs and all its tensors live.
+        """
         self.task = task
+        self.device = placement.device_of(device)
         self._seed = seed
-        self._model = construct(task, self._number("weights"))
+        self._cache = self._cache_bytes()
+        self._model = self._construct()
         self._initial = snapshot(self._model)
-        self._own = make_inputs(task, self._number("inputs"))
+        self._own = self._draw_inputs("inputs")
         self._domains = variants.domains_of(self._own)
         self._wide: torch.nn.Module | None = None
         self._kept: dict[str, Expected] = {}
@@ -104,6 +120,25 @@ class References:
         self.precise_seconds = 0.0
         self.notes: list[str] = []  # what was left out, one sentence each
         self.large = self._look_at_size()
+
+    @property
+    def _on_gpu(self) -> bool:
+        return self.device.type == "cuda"
+
+    def _cache_bytes(self) -> int:
+        """What may be kept between candidates; the candidate needs the rest of a GPU."""
+        if not self._on_gpu:
+            return constants.CACHE_BYTES
+        return min(constants.CACHE_BYTES, available_memory(self.device) // 4)
+
+    def _construct(self) -> torch.nn.Module:
+        """A fresh model with the secret weights, drawn on the CPU."""
+        model = construct(self.task, self._number("weights"))
+        return model if self.device.type == "cpu" else placement.place_model(model, self.device)
+
+    def _draw_inputs(self, purpose: str) -> list[Any]:
+        """A draw of the task's own inputs, made on the CPU."""
+        return placement.place(make_inputs(self.task, self._number(purpose)), self.device)
 
     def _look_at_size(self) -> bool:
         """Whether the reference is worth all cores; threads cost a small one more than they give.
@@ -119,17 +154,20 @@ class References:
             return large
         largest = max([0, *(op.written_bytes for op in operators)])
         needed = 3 * own + 3 * largest  # a variant's inputs and results, each also in float64
-        here = available_memory()
+        here = available_memory(self.device)
         if needed > here:
             raise self._too_large(f": {needed / 2**30:.1f} GiB are needed at least, "
                                   f"{here / 2**30:.1f} GiB are free")
         return large or self.trace.flops > constants.LARGE_FLOPS
 
     def _too_large(self, why: str = "") -> WorkerError:
+        where, more = ("here", " or raise the evaluator's memory limit")
+        if self._on_gpu:
+            where, more = ("of the GPU", "")
         return WorkerError(
             "validation",
-            f"The task {self.task.name} is too large to be judged in the memory here{why}; use "
-            "smaller shapes or raise the evaluator's memory limit.")
+            f"The task {self.task.name} is too large to be judged in the memory {where}{why}; use "
+            f"smaller shapes{more}.")
 
     def _number(self, purpose: str) -> int:
         """A number that only who knows the seed can know, one per purpose."""
@@ -137,7 +175,7 @@ class References:
         return int.from_bytes(digest[:7], "big")
 
     def _generator(self, purpose: str) -> torch.Generator:
-        return torch.Generator().manual_seed(self._number(purpose))
+        return torch.Generator(self.device).manual_seed(self._number(purpose))
 
     @property
     def own_inputs(self) -> list[Any]:
@@ -154,7 +192,7 @@ class References:
         if self._trace is None:
             # A model of its own: forward may keep tensors, and a fake one must not stay in ours.
             fresh = construct(self.task, self._number("weights"))
-            self._trace = trace_operators(fresh, self._own)
+            self._trace = trace_operators(fresh, placement.place(self._own, torch.device("cpu")))
         return self._trace
 
     @property
@@ -210,13 +248,15 @@ class References:
             if not is_out_of_memory(error):
                 raise
             raise self._too_large() from None
+        if self._on_gpu:
+            torch.cuda.synchronize(self.device)
         made.seconds = time.monotonic() - start
-        if self.kept_bytes + made.bytes <= constants.CACHE_BYTES:
+        if self.kept_bytes + made.bytes <= self._cache:
             self._kept[name] = made
             self.kept_bytes += made.bytes
         else:
             self._note("references beyond the cache's "
-                       f"{constants.CACHE_BYTES >> 30} GiB are made again for each candidate")
+                       f"{self._cache / 2**30:.3g} GiB are made again for each candidate")
         return made
 
     def is_ready(self, name: str) -> bool:
@@ -232,7 +272,7 @@ class References:
         if name in ("own", "reweighted"):
             given = self._own
         elif name.startswith("redrawn"):
-            given = make_inputs(self.task, self._number(f"inputs/{name}"))
+            given = self._draw_inputs(f"inputs/{name}")
         else:
             given = variants.make_variant(
                 name, self._own, self._domains, self._generator(f"variant/{name}"))
@@ -250,8 +290,8 @@ class References:
         self._first = None
         try:
             eager = eager or self._eager(given, state)
-        except WorkerError:
-            if name == "own":
+        except WorkerError as error:
+            if name == "own" or is_device_failure(error):
                 raise
             return self._useless(name, leaves_in)  # a singular matrix, say: outside the domain
         tree = outputs.describe(eager.outputs, eager.inputs, dict(eager.state))
@@ -316,7 +356,7 @@ class References:
         load_snapshot(self._model, state)
         fresh = variants.clone_inputs(given)
         torch.manual_seed(self._number(purpose))
-        out = run_forward(self.task, self._model, fresh)
+        out = run_forward(self.task, self._model, fresh, self.device)
         after = {k: v for k, v in self._model.state_dict().items() if isinstance(v, torch.Tensor)}
         kept = _detach_from_state(out, after)
         return _Run(out, tree_leaves(fresh), kept)
@@ -327,11 +367,13 @@ class References:
         unit = self.rule.perturbation
         generator = self._generator("condition")
         try:
+            if self._on_gpu and self._wide is None:
+                self._wide_run(given, state, None, 0.0)  # loads kernels, which is no cost of a run
             start = time.monotonic()
             wide = self._wide_run(given, state, None, 0.0)
             self.precise_seconds = max(self.precise_seconds, time.monotonic() - start)
         except (WorkerError, RuntimeError) as error:
-            if is_out_of_memory(error):
+            if is_out_of_memory(error) or is_device_failure(error):
                 raise
             self._note("the reference doesn't run in fp64, so its own results are the yardstick")
             return eager, self._moved_eager(given, state, generator, unit)
@@ -345,7 +387,7 @@ class References:
     def _wide_run(self, given: list[Any], state: dict[str, torch.Tensor],
                   generator: torch.Generator | None, unit: float) -> _Run:
         if self._wide is None:
-            self._wide = precise.widen_model(construct(self.task, self._number("weights")))
+            self._wide = precise.widen_model(self._construct())
         moved = {k: v.double() if v.is_floating_point() else v for k, v in state.items()}
         if generator is not None:
             for tensor in moved.values():
@@ -355,7 +397,7 @@ class References:
         inputs = precise.widen_inputs(given, generator, unit)
         torch.manual_seed(self._number("forward"))
         with precise.in_float64():
-            out = run_forward(self.task, self._wide, inputs)
+            out = run_forward(self.task, self._wide, inputs, self.device)
         after = {k: v for k, v in self._wide.state_dict().items() if isinstance(v, torch.Tensor)}
         return _Run(out, tree_leaves(inputs), _detach_from_state(out, after))
 

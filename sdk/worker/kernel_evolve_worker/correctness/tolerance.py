@@ -8,7 +8,7 @@ move by one unit roundoff:
   each row:     rms(e) <= max(4 E, f RMS_row) + D^q C,  f = u sqrt(D) within bounds
 
 D is the reduction depth of the reference. Constants per precision: constants.py. All functions are
-pure; tensors may have any strides, results are float64.
+pure; tensors may have any strides and live on any one device; results are float64, there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def row_rms(tensor: torch.Tensor, minus: torch.Tensor | None = None) -> torch.Te
     """rms per row of `tensor - minus`, float64 [R]."""
     a = rows_of(tensor)
     b = None if minus is None else rows_of(minus)
-    out = torch.empty(a.shape[0], dtype=torch.float64)
+    out = torch.empty(a.shape[0], dtype=torch.float64, device=a.device)
     for part in _chunks(*a.shape):
         x = a[part].double()
         if b is not None:
@@ -178,6 +178,6 @@ def _compare_rows(found: Comparison, reference: Reference, want: torch.Tensor, g
     if bool(wrong.any()):
         found.ok = False
         if found.wrong is None:
-            found.wrong = torch.zeros(want.shape, dtype=torch.bool)
+            found.wrong = torch.zeros(want.shape, dtype=torch.bool, device=want.device)
         found.wrong[part] = wrong
     return float(norms.square().sum())

@@ -3,7 +3,8 @@
 A variant replaces every tensor leaf of the inputs by new values of the same shape, strides and
 dtype. What a value may be is read off the task's own inputs (`domain_of`): integers keep their
 range, masks and permutations are shuffled, zeros of a structured matrix stay zero, probabilities
-stay probabilities, positive stays positive. All draws come from the generator handed in.
+stay probabilities, positive stays positive. All draws come from the generator handed in, whose
+device has to be the inputs'.
 """
 
 from __future__ import annotations
@@ -136,12 +137,16 @@ def clone_inputs(inputs: list[Any]) -> list[Any]:
 
 
 def _like(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """`values` in a fresh storage laid out like `tensor`; expanded dimensions stay expanded."""
+    """`values` in a fresh storage laid out like `tensor`, on the device of `values`.
+
+    Expanded dimensions stay expanded.
+    """
     narrow = values
     for dim, stride in enumerate(tensor.stride()):
         if stride == 0 and tensor.shape[dim] > 1:
             narrow = narrow.narrow(dim, 0, 1)
-    out = torch.empty_strided(narrow.shape, tensor.stride(), dtype=tensor.dtype)
+    out = torch.empty_strided(
+        narrow.shape, tensor.stride(), dtype=tensor.dtype, device=values.device)
     out.copy_(narrow)
     return out.expand(tensor.shape) if out.shape != tensor.shape else out
 
@@ -154,11 +159,12 @@ def _new_values(
     shape = tensor.shape
     if domain.kind == "shuffle":
         flat = tensor.reshape(-1)
-        order = torch.randperm(flat.numel(), generator=generator)
+        order = torch.randperm(flat.numel(), generator=generator, device=generator.device)
         return _like(tensor, flat[order].reshape(shape))
     if domain.kind == "integer":
         values = torch.randint(
-            int(domain.low), int(domain.high) + 1, shape, generator=generator, dtype=torch.int64)
+            int(domain.low), int(domain.high) + 1, shape, generator=generator, dtype=torch.int64,
+            device=generator.device)
         return _like(tensor, values.to(tensor.dtype))
     values = _DRAWS[_family(domain.kind)][name](shape, generator)
     if domain.symmetric:
@@ -181,28 +187,29 @@ Draw = Callable[[Shape, torch.Generator], torch.Tensor]
 
 
 def _normal(shape: Shape, g: torch.Generator) -> torch.Tensor:
-    return torch.randn(shape, generator=g)
+    return torch.randn(shape, generator=g, device=g.device)
 
 
 def _uniform(shape: Shape, g: torch.Generator) -> torch.Tensor:
-    return torch.rand(shape, generator=g)
+    return torch.rand(shape, generator=g, device=g.device)
 
 
-def _ramp(shape: Shape, _: torch.Generator) -> torch.Tensor:
+def _ramp(shape: Shape, g: torch.Generator) -> torch.Tensor:
     """Every element differs from its neighbours in every dimension, within [0, 1)."""
-    count = torch.arange(max(1, torch.Size(shape).numel()), dtype=torch.float64)
+    count = torch.arange(
+        max(1, torch.Size(shape).numel()), dtype=torch.float64, device=g.device)
     golden = 0.6180339887498949  # multiples of an irrational number never repeat modulo 1
     return (count * golden).frac().float()[: torch.Size(shape).numel()].reshape(shape)
 
 
 def _one_hot(shape: Shape, g: torch.Generator) -> torch.Tensor:
     """One 1 per row, at a random place."""
-    out = torch.zeros(shape)
+    out = torch.zeros(shape, device=g.device)
     if not shape:
         return out + 1
     rows = out.reshape(-1, shape[-1])
-    rows[torch.arange(rows.shape[0]),
-         torch.randint(shape[-1], (rows.shape[0],), generator=g)] = 1.0
+    rows[torch.arange(rows.shape[0], device=g.device),
+         torch.randint(shape[-1], (rows.shape[0],), generator=g, device=g.device)] = 1.0
     return rows.reshape(shape)
 
 
@@ -213,7 +220,7 @@ def _heavy(shape: Shape, g: torch.Generator) -> torch.Tensor:
 
 
 def _constant(value: float) -> Draw:
-    return lambda shape, _: torch.full(shape, value)
+    return lambda shape, g: torch.full(shape, value, device=g.device)
 
 
 _REAL: dict[str, Draw] = {
@@ -257,8 +264,8 @@ _SIMPLEX: dict[str, Draw] = {
     "mean_100": lambda s, g: _uniform(s, g).softmax(-1),
     "ramp": lambda s, g: _ramp(s, g).softmax(-1),
     "one_hot": _one_hot,
-    "ones": lambda s, _: torch.full(s, 1.0 / max(1, s[-1])),
-    "zeros": lambda s, _: torch.full(s, 1.0 / max(1, s[-1])),
+    "ones": lambda s, g: torch.full(s, 1.0 / max(1, s[-1]), device=g.device),
+    "zeros": lambda s, g: torch.full(s, 1.0 / max(1, s[-1]), device=g.device),
 }
 _DRAWS = {"real": _REAL, "positive": _POSITIVE, "unit": _UNIT, "simplex": _SIMPLEX}
 
@@ -268,7 +275,9 @@ def perturb_weights(model: torch.nn.Module, generator: torch.Generator, step: fl
 
     Parameters move by a factor exp(step n) and by a share of their size (biases are often zero);
     buffers keep sign and zeros (variances, masks), and buffers with two values are left alone.
+    The generator's device has to be the model's.
     """
+    device = generator.device
     moved = False
     seen: set[int] = set()
     names = {id(p) for p in model.parameters()}
@@ -281,14 +290,16 @@ def perturb_weights(model: torch.nn.Module, generator: torch.Generator, step: fl
             seen.add(tensor.data_ptr())
             if id(tensor) in names:
                 size = float(tensor.float().square().mean().sqrt()) or step
-                shift = torch.randn(tensor.shape, generator=generator) * (step * size)
+                shift = torch.randn(
+                    tensor.shape, generator=generator, device=device) * (step * size)
             elif torch.unique(tensor).numel() <= 2 and tensor.numel() > 2:
                 if not bool((tensor == 1).all() | (tensor == 0).all()):
                     continue
                 shift = 0.0
             else:
                 shift = 0.0
-            factor = torch.exp(torch.randn(tensor.shape, generator=generator) * step)
+            factor = torch.exp(
+                torch.randn(tensor.shape, generator=generator, device=device) * step)
             tensor.copy_(tensor * factor + shift)
             moved = True
     return moved

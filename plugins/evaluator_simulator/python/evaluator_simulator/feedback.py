@@ -1,6 +1,6 @@
 """Sentences and lines for the author of a candidate: what failed, where, and what limits it.
 
-Nothing here reveals seeds or how the data was made: variants are called by what they are like.
+What evaluators have in common is in `correctness.wording`.
 """
 
 from __future__ import annotations
@@ -10,21 +10,6 @@ from typing import Any
 from evaluator_simulator import hardware as hw
 from evaluator_simulator.model import KernelShape, LaunchTime
 
-_DATA = {
-    "own": "the task's own inputs",
-    "reweighted": "the task's own inputs with other weights",
-    "redrawn": "other draws of the task's own inputs",
-    "normal": "zero-mean inputs",
-    "large": "large inputs (around 1e5)",
-    "small": "small inputs (around 1e-6)",
-    "heavy_tail": "inputs with a few large values",
-    "mean_100": "inputs with a large mean",
-    "ramp": "inputs in which every element differs",
-    "one_hot": "inputs with one 1 per row",
-    "ones": "constant inputs",
-    "zeros": "zero inputs",
-}
-
 _ADVICE = {
     "out_of_bounds_load": "mask the load against the real size",
     "out_of_bounds_store": "mask the store against the real size",
@@ -33,12 +18,6 @@ _ADVICE = {
     "race": "give each element one writer, or use tl.atomic_add",
     "false_hint": "remove the hint or make it true",
 }
-
-
-def data_name(variant: str, perturbed: bool = False) -> str:
-    """What a variant is called in messages."""
-    name = _DATA.get(variant) or _DATA.get(variant.rstrip("0123456789_"), "other data")
-    return f"{name} and other weights" if perturbed and variant != "reweighted" else name
 
 
 def fault_sentence(fault: dict[str, Any], kernel_name: str | None) -> str:

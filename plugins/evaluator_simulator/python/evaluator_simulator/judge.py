@@ -11,7 +11,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -20,15 +20,16 @@ from evaluator_simulator import feedback, model
 from evaluator_simulator.execution import AtenStats, Execution
 from evaluator_simulator.verdict import from_record_failure, make_verdict, provenance
 from kernel_evolve_worker.context import Context
-from kernel_evolve_worker.correctness import constants
-from kernel_evolve_worker.correctness.check import Finding, check
+from kernel_evolve_worker.correctness.check import check
+from kernel_evolve_worker.correctness.judgement import RESERVE_S, Judgement
 from kernel_evolve_worker.correctness.reference import Expected, References
 from kernel_evolve_worker.correctness.trial import try_references
+from kernel_evolve_worker.correctness.verdict import seconds_of
+from kernel_evolve_worker.correctness.wording import on_data
 from kernel_evolve_worker.errors import WorkerError
 from kernel_evolve_worker.task import load_task
 
 EXECUTION_BUDGET_S = 240.0  # of one execution; a kernel that takes longer here is not judged
-_RESERVE_S = 5.0  # kept of the deadline to write the verdict
 
 
 @dataclass
@@ -130,14 +131,7 @@ def _compiled(record: dict[str, Any], tape: Any) -> dict[str, Any]:
     return make_verdict(
         asked="compile", stage="done", ok=True, code="compiled" if count else "no_kernel",
         reason=reason, feedback=lines, kernels=kernels, provenance=provenance(record),
-        seconds=_seconds(record))
-
-
-def _seconds(record: dict[str, Any]) -> dict[str, float]:
-    known = record.get("seconds")
-    if isinstance(known, dict):
-        return {k: float(v) for k, v in known.items()}
-    return {"record": float(known)} if isinstance(known, (int, float)) else {}
+        seconds=seconds_of(record))
 
 
 def _kernel_entry(kernel: dict[str, Any], shape: model.KernelShape,
@@ -156,23 +150,20 @@ def _kernel_entry(kernel: dict[str, Any], shape: model.KernelShape,
     }
 
 
-@dataclass
-class _Judgement:
+class _Judgement(Judgement[Execution]):
     """One candidate before the judge."""
 
-    references: References
-    record: dict[str, Any]
-    tape: Any
-    tools: Tools
-    context: Context
-    seconds: dict[str, float] = field(default_factory=dict)
-    covered: list[dict[str, Any]] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-    execution: Execution | None = None  # of the task's own inputs: what the time model counts
+    def __init__(self, references: References, record: dict[str, Any], tape: Any, tools: Tools,
+                 context: Context) -> None:
+        super().__init__(references, context)
+        self.record = record
+        self.tape = tape
+        self.tools = tools
+        self.seconds = seconds_of(record)
+        self.execution: Execution | None = None  # of the own inputs: what the time model counts
 
     def verdict(self) -> dict[str, Any]:
-        self.seconds = _seconds(self.record)
-        failure = self._correctness()
+        failure = self.correctness()
         if failure is not None:
             return failure
         start = time.monotonic()
@@ -182,128 +173,47 @@ class _Judgement:
 
     # Correctness ----------------------------------------------------------------------------
 
-    def _correctness(self) -> dict[str, Any] | None:
-        """Judges variant after variant; the verdict of the first failure, or None."""
-        names = self.references.names()
-        names += [f"redrawn_{i}" for i in range(1, constants.MIN_VARIANTS + 1)]
-        begin = time.monotonic()
-        for number, name in enumerate(names):
-            if name.startswith("redrawn") and self.counted >= constants.MIN_VARIANTS:
-                break
-            if number and self._enough(begin):
-                left_out = [n for n in names[number:] if not n.startswith("redrawn")]
-                if left_out:
-                    self.skipped.append("variants left out because the reference is expensive: "
-                                        + ", ".join(left_out))
-                break
-            if number and self.context.time_left() < self._estimate() + _RESERVE_S:
-                self.skipped.append("variants left out because the deadline is near")
-                break
-            failure = self._try_variant(name, number)
-            if failure is not None:
-                return failure
-        return None
-
-    @property
-    def counted(self) -> int:
-        """Variants beside the own inputs that tell right from wrong."""
-        return sum(1 for v in self.covered if v["counts"] and v["variant"] != "own")
-
-    def _enough(self, begin: float) -> bool:
-        """Whether the variants so far suffice for a reference as expensive as this one."""
-        if self.counted < constants.MIN_VARIANTS:
-            return False
-        slow = time.monotonic() - begin > constants.JUDGEMENT_BUDGET_S
-        return slow or self.references.expensive
-
-    def _planned(self) -> int:
-        """How many variants will be judged, as far as known."""
-        if self.references.expensive:
-            return 1 + constants.MIN_VARIANTS
-        return len(self.references.names())
-
-    def _estimate(self) -> float:
-        """Seconds that one more variant takes."""
-        return 2.0 * max([0.5, *(v["seconds"] for v in self.covered)])
-
-    def _try_variant(self, name: str, number: int) -> dict[str, Any] | None:
-        start = time.monotonic()
-        what = feedback.data_name(name)
-        loud = number == 0 or self.references.expensive
-        if loud and not self.references.is_ready(name):
-            self.context.progress(f"reference {number + 1}/{self._planned()}: {what}")
-        expected = self.references.expected(name)
-        made = time.monotonic()
-        self._spend("reference", made - start)
-        entry = {"variant": name, "counts": expected.counts, "finite": expected.finite,
-                 "weights_moved": expected.perturbed, "seconds": 0.0}
-        if not expected.finite:
-            # Where the reference overflows there is nothing to compare with.
-            self.covered.append(entry)
-            return None
-        if loud:
-            self.context.progress(f"running the kernels on {what}")
-        execution = self._execute(expected)
-        ran = time.monotonic()
-        self._spend("execute", ran - made)
-        if name == "own":
+    def execute(self, expected: Expected) -> Execution:
+        budget = min(EXECUTION_BUDGET_S, self.context.time_left() - RESERVE_S)
+        execution = self.tools.execute(
+            self.tape, expected.inputs, expected.state, max(1.0, budget))
+        if expected.name == "own":
             self.execution = execution
-        failure = self._failure(expected, execution)
-        self._spend("compare", time.monotonic() - ran)
-        entry["seconds"] = round(time.monotonic() - start, 3)
-        self.covered.append(entry)
-        return failure
+        return execution
 
-    def _spend(self, what: str, seconds: float) -> None:
-        self.seconds[what] = self.seconds.get(what, 0.0) + seconds
-
-    def _execute(self, expected: Expected) -> Execution:
-        budget = min(EXECUTION_BUDGET_S, self.context.time_left() - _RESERVE_S)
-        return self.tools.execute(self.tape, expected.inputs, expected.state, max(1.0, budget))
-
-    def _failure(self, expected: Expected, execution: Execution) -> dict[str, Any] | None:
-        where = f" (on {feedback.data_name(expected.name, expected.perturbed)})"
-        if execution.uncovered:
-            return self._failed("uncovered", execution.uncovered, [execution.uncovered],
-                                correct=None)
-        if execution.faults:
+    def failure(self, expected: Expected, run: Execution) -> dict[str, Any] | None:
+        if run.uncovered:
+            return self._failed("uncovered", run.uncovered, [run.uncovered], correct=None)
+        if run.faults:
             names = {key: k.get("name") for key, k in self.tape.kernels.items()}
-            lines = [feedback.fault_sentence(f, names.get(f.get("kernel")))
-                     for f in execution.faults]
-            return self._failed(feedback.fault_code(execution.faults[0]), lines[0], lines)
-        if execution.constants_changed:
-            which = ", ".join(execution.constants_changed[:3])
+            lines = [feedback.fault_sentence(f, names.get(f.get("kernel"))) for f in run.faults]
+            return self._failed(feedback.fault_code(run.faults[0]), lines[0], lines)
+        if run.constants_changed:
+            which = ", ".join(run.constants_changed[:3])
             text = (f"forward changes {which}, made in __init__, so the next call starts from "
                     "other values: make it anew in each call.")
             return self._failed("constants_changed", text, [text])
-        finding = check(expected, execution.outputs, execution.inputs_after,
-                        execution.state_after, execution.aliases)
+        finding = check(expected, run.outputs, run.inputs_after, run.state_after, run.aliases)
         if finding is None:
             return None
-        return self._failed(finding.code, _on(finding.text, where),
-                            self._explain(finding, expected, execution))
+        lines = [*self.explain(finding, expected), *self._narrow_dots(run)]
+        return self._failed(finding.code, on_data(finding.text, expected), lines)
 
-    def _explain(self, finding: Finding, expected: Expected, execution: Execution) -> list[str]:
-        passed = [v["variant"] for v in self.covered if v["finite"]]
-        lines = [f"{finding.text[0].upper()}{finding.text[1:]}", *finding.details]
-        if passed:
-            lines.append("it was right on " + ", ".join(feedback.data_name(v) for v in passed))
-        if expected.perturbed:
-            lines.append("the weights differ from those at construction: read them in each call, "
-                         "and don't fold them into constants in __init__")
-        narrow = {c for launch in execution.launches for c, n in launch.flops.items()
+    def _narrow_dots(self, run: Execution) -> list[str]:
+        """A line where tl.dot rounds operands that the reference doesn't round."""
+        narrow = {c for launch in run.launches for c, n in launch.flops.items()
                   if n and c in ("dot_tf32", "dot_fp16", "dot_bf16", "dot_fp8")}
-        if narrow and self.references.rule.name == "fp32":
-            kinds = ", ".join(sorted(c.removeprefix("dot_") for c in narrow))
-            lines.append(f"tl.dot works on {kinds} operands here, the reference on fp32: "
-                         "use input_precision=\"ieee\"")
-        return lines
+        if not narrow or self.references.rule.name != "fp32":
+            return []
+        kinds = ", ".join(sorted(c.removeprefix("dot_") for c in narrow))
+        return [f"tl.dot works on {kinds} operands here, the reference on fp32: "
+                "use input_precision=\"ieee\""]
 
     def _failed(self, code: str, reason: str, lines: list[str],
                 correct: bool | None = False) -> dict[str, Any]:
         return make_verdict(
             asked="full", stage="correctness", ok=False, code=code, reason=reason, correct=correct,
-            feedback=lines, kernels=self._kernels(), coverage=self._coverage(),
+            feedback=lines, kernels=self._kernels(), coverage=self.coverage(),
             skipped=self._skipped(), provenance=self._provenance(), seconds=self.seconds)
 
     # What the verdict says about how ---------------------------------------------------------
@@ -313,11 +223,10 @@ class _Judgement:
         return [_kernel_entry(kernel, model.kernel_shape(kernel), grids.get(key))
                 for key, kernel in self.tape.kernels.items()]
 
-    def _coverage(self) -> dict[str, Any]:
+    def coverage(self) -> dict[str, Any]:
         run = self.execution
         return {
-            "variants": self.covered,
-            "counted": self.counted,
+            **super().coverage(),
             "programs_run": run.programs_run if run else 0,
             "programs_total": run.programs_total if run else 0,
         }
@@ -365,9 +274,9 @@ class _Judgement:
             lines.append(f"{len(left)} operators are left to PyTorch: {shown[:160]}")
         return make_verdict(
             asked="full", stage="done", ok=True, code=code, reason=sentence, correct=True,
-            weak=self.counted < constants.MIN_VARIANTS, feedback=[sentence, *lines],
+            weak=self.weak, feedback=[sentence, *lines],
             original_ms=original, optimized_ms=optimized, kernels=kernels,
-            coverage=self._coverage(), skipped=self._skipped(), provenance=self._provenance(),
+            coverage=self.coverage(), skipped=self._skipped(), provenance=self._provenance(),
             seconds=self.seconds)
 
     def _operator_time(self, op: AtenStats, tf32: bool) -> float:
@@ -385,15 +294,10 @@ class _Judgement:
                  f"{feedback.milliseconds(original)}: {original / optimized:.3g}x")
         if not launches:
             return "no_kernel", f"correct, but no Triton kernel is launched, so no win; {times}."
-        if self.counted < constants.MIN_VARIANTS:
+        if self.weak:
             return "weak", (f"no difference found, but only {self.counted} kinds of input beside "
                             f"the task's own tell right from wrong, so no win; {times}.")
         if original > optimized:
             return "faster", f"correct on {self.counted + 1} kinds of input; {times}."
         return "not_faster", (f"correct on {self.counted + 1} kinds of input, but not faster; "
                               f"{times}.")
-
-
-def _on(text: str, where: str) -> str:
-    """Puts `where` before the final full stop."""
-    return f"{text.removesuffix('.')}{where}."

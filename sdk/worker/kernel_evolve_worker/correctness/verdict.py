@@ -1,0 +1,162 @@
+"""The verdict: an evaluator's full record of one candidate, as a JSON object.
+
+`stage` is the first stage that failed, "done" if none did. `ok` says that all asked stages passed;
+`win` says that the candidate is correct, judged on enough data, and faster. Times are milliseconds,
+modelled or measured as `class` says. Nothing here judges a candidate; only what makes a win is
+decided here, for every evaluator.
+"""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+import torch
+
+# How the times came about: "modelled", or measured with the candidate's Python in a process of its
+# own ("process") or without any ("tape").
+CLASSES = ("modelled", "process", "tape")
+STAGES = ("parse", "policy", "compile", "integrity", "correctness", "model", "timing", "audit",
+          "done")
+MAX_FEEDBACK = 25
+# Where the record says nothing: every evaluator compiles for this GPU.
+_TARGET = "sm_90"
+
+
+def is_win(*, ok: bool, asked: str, correct: bool | None, weak: bool, code: str,
+           speedup: float | None, interval: tuple[float, float] | None) -> bool:
+    """Whether a verdict with these members is a win: the one rule for every evaluator.
+
+    interval: [low, high] of the speedup where it was measured; then its lower bound counts, too.
+    """
+    judged = ok and asked == "full" and bool(correct) and not weak and code != "no_kernel"
+    faster = speedup is not None and speedup > 1.0 and (interval is None or interval[0] > 1.0)
+    return bool(judged and faster)
+
+
+def make_verdict(
+    *,
+    class_: str,
+    evaluator: str,
+    version: str,
+    asked: str,
+    stage: str,
+    ok: bool,
+    code: str,
+    reason: str,
+    correct: bool | None = None,
+    weak: bool = False,
+    feedback: list[str] | None = None,
+    original_ms: float | None = None,
+    optimized_ms: float | None = None,
+    speedup: float | None = None,
+    interval: tuple[float, float] | list[float] | None = None,
+    against: dict[str, dict[str, Any]] | None = None,
+    kernels: list[dict[str, Any]] | None = None,
+    coverage: dict[str, Any] | None = None,
+    skipped: list[str] | None = None,
+    provenance: dict[str, Any] | None = None,
+    seconds: dict[str, float] | None = None,
+) -> dict[str, Any]:
+    """Assembles a verdict. `reason` is one sentence; feedback beyond MAX_FEEDBACK lines is cut.
+
+    evaluator, version: who judged. speedup: where it is not the ratio of the two times, such as the
+    median of measured ratios. interval: [low, high] of the speedup; against: what was measured
+    against "eager" and "compile". Both are members of the verdict's metrics where they are given.
+    """
+    assert class_ in CLASSES, class_
+    assert stage in STAGES, stage
+    if speedup is None and original_ms and optimized_ms:
+        speedup = original_ms / optimized_ms
+    bounds = (float(interval[0]), float(interval[1])) if interval is not None else None
+    win = is_win(ok=ok, asked=asked, correct=correct, weak=weak, code=code, speedup=speedup,
+                 interval=bounds)
+    metrics: dict[str, Any] = {
+        "speedup": speedup,
+        "original_time": original_ms,
+        "optimized_time": optimized_ms,
+        "error": None if ok else reason,
+    }
+    if bounds is not None:
+        metrics["interval"] = list(bounds)
+    if against is not None:
+        metrics["against"] = against
+    return {
+        "format": 1,
+        "class": class_,
+        "evaluator": {"name": evaluator, "version": version, "protocol": 1},
+        "stage": stage,
+        "asked": asked,
+        "ok": ok,
+        "correct": correct,
+        "weak": weak,
+        "win": win,
+        "code": code,
+        "reason": reason,
+        "feedback": [line for line in (feedback or []) if line][:MAX_FEEDBACK],
+        "metrics": metrics,
+        "kernels": kernels or [],
+        "coverage": coverage or {},
+        "skipped": skipped or [],
+        "provenance": provenance or {},
+        "seconds": {key: round(value, 3) for key, value in (seconds or {}).items()},
+    }
+
+
+def from_record_failure(record: dict[str, Any], asked: str, *, class_: str, evaluator: str,
+                        version: str, time: str) -> dict[str, Any]:
+    """The verdict for a candidate that gave no tape; `record` is {"ok": false, "stage", ...}.
+
+    A failure of the recorded run counts as one of correctness; anything before leaves `correct`
+    open. time: see `provenance`.
+    """
+    stage = record.get("stage")
+    stage = stage if stage in STAGES and stage != "done" else "compile"
+    reason = str(record.get("reason") or "the candidate gave no recording")
+    seconds = record.get("seconds")
+    return make_verdict(
+        class_=class_,
+        evaluator=evaluator,
+        version=version,
+        asked=asked,
+        stage=stage,
+        ok=False,
+        code=str(record.get("code") or "record_failed"),
+        reason=reason,
+        correct=False if stage == "correctness" and record.get("code") != "uncovered" else None,
+        feedback=[str(line) for line in record.get("feedback") or []] or [reason],
+        kernels=list(record.get("kernels") or []),
+        provenance=provenance(record, time=time),
+        seconds=seconds if isinstance(seconds, dict) else None,
+    )
+
+
+def provenance(record: dict[str, Any], *, time: str, **more: Any) -> dict[str, Any]:
+    """Which versions judged, and how the candidate was held; `more` is added as it is.
+
+    time: in words, on what the times are from and how they came about.
+    """
+    versions = record.get("versions") or {}
+    try:
+        import triton
+
+        triton_version = triton.__version__
+    except ImportError:
+        triton_version = None
+    return {
+        "torch": versions.get("torch") or torch.__version__,
+        "triton": versions.get("triton") or triton_version,
+        "python": versions.get("python") or platform.python_version(),
+        "target": record.get("target") or _TARGET,
+        "isolation": record.get("isolation"),
+        "time": time,
+        **more,
+    }
+
+
+def seconds_of(record: dict[str, Any]) -> dict[str, float]:
+    """What the recording cost: the seconds that `record` gives, by kind of work."""
+    known = record.get("seconds")
+    if isinstance(known, dict):
+        return {key: float(value) for key, value in known.items()}
+    return {"record": float(known)} if isinstance(known, (int, float)) else {}

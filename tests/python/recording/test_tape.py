@@ -37,7 +37,7 @@ class Files(unittest.TestCase):
         self.assertEqual((read.blob("b0"), read.blob("b1")), (b"\x00\x01\x02\xff", b"\x07" * 3))
 
     def test_a_file_that_is_no_tape(self) -> None:
-        for text in ("", "[]", "{}", '{"tape": 2}', '{"tape": 1}'):
+        for text in ("", "[]", "{}", '{"tape": 3}', '{"tape": 2}'):
             with self.subTest(text=text):
                 self.path.write_text(text)
                 with self.assertRaises(TapeError):

@@ -287,6 +287,7 @@ class Recorder(TorchDispatchMode):
             known = f"k{len(self._kernels)}"
             self._kernels[launched.metadata.hash] = known
             self.tape.kernels[known] = describe_kernel(launched, self.source)
+            self.tape.cubins[known] = bytes(launched.compiled.asm["cubin"])
         return known
 
 

@@ -1,7 +1,7 @@
 """The launch tape: what a candidate's forward asked the device to do, as data.
 
-A tape holds no Python of the candidate. The format is described in TAPE.md. Large constants lie
-beside the JSON file as raw bytes, in the folder `<file>.blobs`.
+A tape holds no Python of the candidate. The format is described in TAPE.md. Compiled kernels and
+large constants lie beside the JSON file as raw bytes, in the folder `<file>.blobs`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-FORMAT = 1
+FORMAT = 2
 
 
 class TapeError(ValueError):
@@ -29,7 +29,8 @@ class NotRecordable(Exception):
 class Tape:
     """See TAPE.md for every field. Not thread-safe; treat as read-only once saved.
 
-    blobs: contents by buffer name, before saving; after loading, `blob()` reads the files.
+    blobs: contents by buffer name, before saving; after loading, `blob()` reads the files. cubins:
+    compiled kernels by name, likewise with `cubin_path()`.
     """
 
     inputs: list[dict[str, Any] | None] = field(default_factory=list)
@@ -42,6 +43,7 @@ class Tape:
     target: str = "sm_90"
     host: dict[str, Any] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
+    cubins: dict[str, bytes] = field(default_factory=dict)
     folder: Path | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -63,12 +65,15 @@ class Tape:
         """Writes the tape and its blobs; returns the path. Raises OSError."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        if self.blobs:
-            folder = _blob_folder(path)
+        folder = _blob_folder(path)
+        if self.blobs or self.cubins:
             folder.mkdir(exist_ok=True)
-            for name, content in self.blobs.items():
-                (folder / f"{name}.bin").write_bytes(content)
-                self.buffers[name]["blob"] = f"{name}.bin"
+        for name, content in self.blobs.items():
+            (folder / f"{name}.bin").write_bytes(content)
+            self.buffers[name]["blob"] = f"{name}.bin"
+        for name, content in self.cubins.items():
+            (folder / f"{name}.cubin").write_bytes(content)
+            self.kernels[name]["cubin"] = f"{name}.cubin"
         path.write_text(json.dumps(self.to_json(), allow_nan=False), encoding="utf-8")
         self.folder = _blob_folder(path)
         return path
@@ -107,6 +112,14 @@ class Tape:
         if len(content) != description["bytes"]:
             raise TapeError(f"the constant {name} of the tape has the wrong size")
         return content
+
+    def cubin_path(self, name: str) -> Path:
+        """The file of a compiled kernel. Raises TapeError where there is none."""
+        file = Path(self.kernels[name].get("cubin") or "").name  # none outside the tape's folder
+        path = (self.folder or Path()) / file
+        if not file or self.folder is None or path.is_symlink() or not path.is_file():
+            raise TapeError(f"the tape has no compiled form of the kernel {name}")
+        return path
 
     @property
     def launches(self) -> list[dict[str, Any]]:

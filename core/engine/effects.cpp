@@ -147,6 +147,7 @@ void EffectRunner::CallWorker(int64_t token, const Json& effect, const Caller& c
   call.function = effect.Text("function");
   call.session = effect.Text("session");
   call.path = {caller.plugin_dir / "python"};
+  call.readable = {caller.plugin_dir};  // programs of its own lie beside it
   call.request = effect["request"];
   call.deadline_s = effect.Number("deadline_s", kDefaultDeadline);
   call.scratch = call.session.empty() ? ScratchOfItsOwn(scratch_) : scratch_;

@@ -18,7 +18,7 @@ int ke_drop_privileges(const char** stage);
 
 /* seccomp.c: `namespaces` 0 adds what namespaces would have done: no sockets, no signals to others.
  */
-int ke_filter_system_calls(int namespaces);
+int ke_filter_system_calls(int namespaces, int gpu);
 
 /* landlock.c */
 int ke_restrict_files(const struct ke_jail_spec* spec);

@@ -167,7 +167,7 @@ static void become_child(const struct ke_jail_spec* spec, unsigned flags) {
     if (chdir(spec->work_dir) != 0) fail(spec, -errno, "entering the call's folder");
     if (ke_restrict_files(spec) == 0) flags |= KE_JAIL_LANDLOCK;
   }
-  if (ke_filter_system_calls(spec->namespaces != 0) == 0) flags |= KE_JAIL_SECCOMP;
+  if (ke_filter_system_calls(spec->namespaces != 0, spec->gpu != 0) == 0) flags |= KE_JAIL_SECCOMP;
   struct ke_jail_message message = {.kind = KE_JAIL_READY, .flags = flags};
   tell(spec, message);
   close(spec->status_fd);

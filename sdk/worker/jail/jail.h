@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 #define KE_JAIL_EXPORT __attribute__((visibility("default")))
-#define KE_JAIL_VERSION 1
+#define KE_JAIL_VERSION 2
 
 /* What the child got, in `flags` of the ready message. */
 enum ke_jail_flag {
@@ -78,6 +78,7 @@ struct ke_jail_spec {
   int32_t control_fd; /* read end: its end of file orders the reaper to end the tree */
   int32_t output_fd;  /* becomes the child's stdout and stderr; its stdin is /dev/null */
   uint32_t keep_count;
+  uint32_t gpu; /* 1: what NVIDIA's driver needs: AF_UNIX sockets, names of its own threads */
   const int32_t* keep_fds;          /* more descriptors of the child */
   const char* const* hidden;        /* folders shown empty, files shown as /dev/null; NULL ends */
   const char* const* devices;       /* nodes of /dev that stay; NULL ends */

@@ -166,6 +166,25 @@ static int attach_binds(const struct ke_jail_spec* spec, const int* trees, const
   return 0;
 }
 
+/* NVIDIA's driver gives its threads names, which are files of /proc. What of /proc governs the
+ * machine stays read-only. */
+static int open_proc(const char** stage) {
+  static const char* const kLevers[] = {
+      "/proc/sys", "/proc/sysrq-trigger", "/proc/irq",  "/proc/bus",
+      "/proc/fs",  "/proc/acpi",          "/proc/scsi", "/proc/driver"};
+  *stage = "opening /proc for the GPU's driver";
+  for (size_t i = 0; i < sizeof kLevers / sizeof *kLevers; ++i) {
+    if (!exists(kLevers[i])) continue;
+    if (mount(kLevers[i], kLevers[i], NULL, MS_BIND | MS_REC, NULL) != 0) return -errno;
+    if (set_attributes(AT_FDCWD, kLevers[i], KE_AT_RECURSIVE, KE_ATTR_RDONLY | KE_ATTR_NOSUID) !=
+        0) {
+      return -errno;
+    }
+  }
+  unsigned long flags = MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOEXEC;
+  return mount(NULL, "/proc", NULL, flags, NULL) == 0 ? 0 : -errno;
+}
+
 int ke_build_mounts(const struct ke_jail_spec* spec, unsigned* flags, const char** stage) {
   int trees[kMaxBinds];
   char folders[kMaxBinds];
@@ -184,7 +203,8 @@ int ke_build_mounts(const struct ke_jail_spec* spec, unsigned* flags, const char
   if (set_attributes(AT_FDCWD, "/", KE_AT_RECURSIVE, KE_ATTR_RDONLY | KE_ATTR_NOSUID) != 0) {
     return -errno;
   }
-  failure = build_dev(spec, stage);
+  if (spec->gpu && (*flags & KE_JAIL_PROC) != 0) failure = open_proc(stage);
+  if (failure == 0) failure = build_dev(spec, stage);
   if (failure == 0) failure = hide(spec, stage);
   if (failure == 0) failure = attach_binds(spec, trees, folders, stage);
   if (failure != 0) return failure;

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_VERSION = 1
+_VERSION = 2
 _MIB = 1 << 20
 
 # enum ke_jail_flag
@@ -65,6 +65,7 @@ class _Spec(ctypes.Structure):
         ("control_fd", ctypes.c_int32),
         ("output_fd", ctypes.c_int32),
         ("keep_count", ctypes.c_uint32),
+        ("gpu", ctypes.c_uint32),
         ("keep_fds", ctypes.POINTER(ctypes.c_int32)),
         ("hidden", ctypes.POINTER(ctypes.c_char_p)),
         ("devices", ctypes.POINTER(ctypes.c_char_p)),
@@ -83,7 +84,8 @@ class _Spec(ctypes.Structure):
 class Limits:
     """memory_mb: per process, beyond what the zygote has mapped (0: none). output_kb: how much of
     what the child prints is kept. processes: of the whole tree, threads included. tmp_mb: size of
-    each private temporary folder. gpu: the NVIDIA device nodes stay visible."""
+    each private temporary folder. gpu: NVIDIA's device nodes stay visible, and what its driver
+    needs is allowed; for trusted code."""
 
     memory_mb: int = 8192
     output_kb: int = 256
@@ -283,6 +285,7 @@ class Jail:
             control_fd=descriptors.control,
             output_fd=descriptors.output,
             keep_count=len(descriptors.keep),
+            gpu=int(limits.gpu),
             keep_fds=(ctypes.c_int32 * len(descriptors.keep))(*descriptors.keep),
             hidden=_strings(self._hidden),
             devices=_strings(devices),

@@ -269,6 +269,8 @@ def cuda_facade() -> Iterator[None]:
             "max_memory_allocated": lambda *_: 0,
             "synchronize": lambda *_: None,
             "empty_cache": lambda: None,
+            "manual_seed": lambda *_: None,  # there is no generator to seed
+            "manual_seed_all": lambda *_: None,
             "current_stream": lambda *_: stream,
             "default_stream": lambda *_: stream,
             "device": _NoSwitch,

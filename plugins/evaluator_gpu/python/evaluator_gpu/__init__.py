@@ -1,0 +1,1 @@
+"""The evaluator that measures on a GPU."""

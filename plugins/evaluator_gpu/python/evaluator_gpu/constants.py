@@ -1,0 +1,37 @@
+"""Every constant of the timing protocol, each with its reason. VERSION rises when one changes."""
+
+from __future__ import annotations
+
+VERSION = 1
+
+# Samples that are thrown away after the device was handed over: clocks and caches of the other.
+DROPPED = 3
+# Samples of the first look, per contender.
+SCREENING = 15
+# A contender that the first look puts below this ratio to eager gets no full measurement.
+SCREENING_FLOOR = 0.9
+# A block is one contender's turn; a round is eager, compile, candidate, candidate, compile, eager,
+# so that a drift that is even over a round cancels.
+ROUNDS = 4
+# Rounds of the second measurement, in a fresh process.
+CONFIRMING_ROUNDS = 3
+# Samples in a block: more of short calls, because they scatter more, within BLOCK_S.
+MIN_BLOCK, MAX_BLOCK = 8, 20
+BLOCK_S = 0.05
+# What the clock may be wrong by between two processes that time the same kernel, as a share and in
+# milliseconds (an event's tick): added to either side of an interval. From A/A runs on an H200.
+SYSTEMATIC = 0.01
+TICK_MS = 0.0003
+# The interval's confidence.
+CONFIDENCE = 0.95
+# Longest pause of the device before a call, so that its launches queue up behind it.
+MIN_PAUSE_NS, MAX_PAUSE_NS = 20_000, 20_000_000
+# Drift of eager over a measurement from which it is said to be unsteady, and no win is given.
+DRIFT = 0.05
+# Seconds that one run of a tape may take: far more than any kernel worth having, less than a
+# person's patience. A slower one is compared with eager's time.
+RUN_DEADLINE_S = 20.0
+# A candidate that is this many times slower than eager is not timed further.
+HOPELESS = 50.0
+# Seconds that torch.compile may take for the baseline.
+COMPILE_DEADLINE_S = 180.0

@@ -1,0 +1,76 @@
+"""Sentences and lines for the author of a candidate that a GPU ran."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evaluator_gpu.replayer import Fault
+
+# CUDA's errors of a step, as (code of the verdict, what the kernel did).
+_FAULTS = {
+    1: ("out_of_resources", "is launched with more than the GPU has"),
+    700: ("out_of_bounds", "reads or writes outside its tensors: mask every access against the "
+                           "real size"),
+    701: ("out_of_resources", "needs more registers or shared memory than the GPU has: use "
+                              "smaller blocks or fewer warps"),
+    710: ("device_assert", "stops at an assertion of its own"),
+    716: ("misaligned", "uses an address that is not aligned: check offsets and hints"),
+}
+_REGISTERS, _SHARED, _THREADS, _PROGRAMS = 65536, 228 << 10, 2048, 32  # per SM, sm_90
+
+
+def fault(error: Fault, tape: Any) -> tuple[str, str]:
+    """(code, sentence) of a step that the device refused or stopped."""
+    name, line = _kernel_of(error.step, tape)
+    who = f"kernel {name}" if name else "forward"
+    at = f" (line {line})" if line else ""
+    code, what = _FAULTS.get(error.code, ("crashed", f"is stopped by the GPU: {error}"))
+    return code, f"{who}{at} {what}."
+
+
+def _kernel_of(step: int, tape: Any) -> tuple[str | None, int | None]:
+    if not 0 <= step < len(tape.steps) or tape.steps[step]["op"] != "launch":
+        return None, None
+    kernel = tape.kernels[tape.steps[step]["kernel"]]
+    return kernel.get("name"), kernel.get("line")
+
+
+def milliseconds(value: float) -> str:
+    """ "0.0123 ms"."""
+    return f"{value:.4g} ms"
+
+
+def kernel_entries(tape: Any, plan: dict[str, Any], resources: list[dict[str, Any]]) -> \
+        list[dict[str, Any]]:
+    """The verdict's list of kernels, with what the driver says of each."""
+    grids = {step["kernel"]: step["grid"] for step in tape.launches}
+    found = []
+    for (key, kernel), planned, given in zip(tape.kernels.items(), plan["kernels"], resources,
+                                             strict=True):
+        shared = planned["shared"] + given["static_shared_bytes"]
+        found.append({
+            "name": kernel.get("name"), "grid": grids.get(key),
+            "num_warps": planned["threads"] // 32,
+            "num_stages": (kernel.get("metadata") or {}).get("num_stages"),
+            "registers": given["registers"], "spills": given["local_bytes"],
+            "shared_bytes": shared, "line": kernel.get("line"),
+            "programs_per_sm": given["programs_per_sm"],
+            "limiter": _limiter(planned["threads"], given["registers"], shared)})
+    return found
+
+
+def _limiter(threads: int, registers: int, shared: int) -> str:
+    """What keeps more programs from one SM."""
+    fits = {"registers": _REGISTERS // max(1, threads * -(-registers // 8) * 8),
+            "threads": _THREADS // max(1, threads), "programs": _PROGRAMS}
+    if shared:
+        fits["shared memory"] = _SHARED // (shared + 1024)
+    return min(fits, key=lambda name: fits[name])
+
+
+def kernel_lines(kernels: list[dict[str, Any]]) -> list[str]:
+    """One line a kernel."""
+    return [f"kernel {k['name']} (line {k['line']}): {k['registers']} registers, "
+            f"{k['spills']} bytes spilled, {k['shared_bytes']} bytes shared, "
+            f"{k['programs_per_sm']} programs per SM (limited by {k['limiter']}), grid {k['grid']}"
+            for k in kernels[:12]]

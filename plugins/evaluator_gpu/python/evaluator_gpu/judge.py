@@ -1,0 +1,417 @@
+"""The judge: tries a task, and turns the recording of a candidate into a measured verdict.
+
+Runs in a trusted process that never loads the candidate. The candidate's tape runs in ke_replay, a
+process of its own on the same GPU, on data that the candidate has not seen; results are compared
+here, on the GPU. One such process serves a task for a whole run and keeps its references, the
+baselines and a replayer in `context.state`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import secrets
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from evaluator_gpu import baseline, constants, feedback, floors, timing
+from evaluator_gpu.device import Device
+from evaluator_gpu.plan import NotReplayable, make_plan
+from evaluator_gpu.replayer import Fault, Hang, LoadedTape, OutOfMemory, Replayer, Result
+from evaluator_gpu.verdict import from_record_failure, make_verdict, provenance
+from kernel_evolve_worker.context import Context
+from kernel_evolve_worker.correctness.check import check
+from kernel_evolve_worker.correctness.judgement import Judgement
+from kernel_evolve_worker.correctness.outputs import leaves_of
+from kernel_evolve_worker.correctness.reference import Expected, References
+from kernel_evolve_worker.correctness.trial import try_references
+from kernel_evolve_worker.correctness.variants import clone_inputs
+from kernel_evolve_worker.correctness.verdict import seconds_of
+from kernel_evolve_worker.correctness.wording import on_data
+from kernel_evolve_worker.errors import WorkerError
+from kernel_evolve_worker.recording.tape import Tape, TapeError
+from kernel_evolve_worker.task import load_task
+
+# Bytes that fill unwritten memory: one makes NaN and -1 of it, the others numbers of ordinary size.
+_POISONS = (0xFF, 0x3C, 0x41)
+
+
+class Suspect(Exception):
+    """Timed calls did something else than the calls that were checked; the text is a sentence."""
+
+
+class Bench:
+    """What is kept per task: references, baselines, the device and the replayer."""
+
+    def __init__(self, request: dict[str, Any], context: Context) -> None:
+        """Raises WorkerError: unavailable without a GPU, validation for mistakes of the task."""
+        # <plugin>/python/evaluator_gpu/judge.py, as it was found: the folder may be a link.
+        binary = Path(os.path.abspath(__file__)).parents[2] / "ke_replay"
+        self.replayer = Replayer(binary)
+        self.replayer.start()
+        if not torch.cuda.is_available():
+            raise WorkerError("unavailable", "this PyTorch has no CUDA; install one that has.")
+        self.device = Device(str(self.replayer.info.get("bus", "")))
+        task = request["task"]
+        loaded = load_task(task["source"], task.get("path") or f"{task.get('name', 'task')}.py")
+        self.references = References(loaded, int(request.get("seed") or 0), device="cuda")
+        try_references(self.references)
+        self.inputs = clone_inputs(self.references.own_inputs)
+        self.eager = baseline.eager(self.references.model, self.inputs)
+        self.floor_bytes = floors.bytes_that_matter(self.references.model, self.inputs)
+        self.compiled: baseline.TorchContender | None = None
+        self.compile_note: str | None = None
+
+    def compile_baseline(self, context: Context) -> None:
+        """Compiles the reference once."""
+        if self.compile_note is None:
+            context.progress("compiling the reference with torch.compile")
+            self.compiled, self.compile_note = baseline.compiled(self.references.model,
+                                                                 self.inputs)
+
+
+def _bench(request: dict[str, Any], context: Context) -> Bench:
+    task, seed = request["task"], int(request.get("seed") or 0)
+    key = hashlib.sha256(f"{seed}\0{task['source']}".encode("utf-8", "replace")).hexdigest()
+    known = context.state.get("bench")
+    if known and known[0] == key:
+        return known[1]
+    if known:
+        known[1].replayer.stop()
+        context.state.pop("bench")
+    context.progress("trying the task: running the reference")
+    bench = Bench(request, context)
+    context.state["bench"] = (key, bench)
+    return bench
+
+
+def try_task(request: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Tries the task of `request` {"task", "seed"?}; see correctness/trial.py.
+
+    Returns {"ok": true, "name", "precision", "operators", "original_time" (measured ms), "notes"}.
+    Raises WorkerError: validation for mistakes of the task, unavailable without a GPU.
+    """
+    bench = _bench(request, context)
+    with bench.device.held(context.time_left(), context.progress, alone=True):
+        original = statistics.median(bench.eager.sample(constants.SCREENING))
+    return {"ok": True, "name": bench.references.task.name,
+            "precision": bench.references.rule.name,
+            "operators": [op.name for op in bench.references.trace.operators],
+            "original_time": original, "notes": list(bench.references.notes)}
+
+
+def judge(request: dict[str, Any], context: Context) -> dict[str, Any]:
+    """The verdict for `request` {"task", "record", "asked", "seed", "compile_baseline"}.
+
+    record is what recording returned. Raises WorkerError (validation) for mistakes of the task.
+    """
+    record, asked = request["record"], request.get("asked", "full")
+    if not record.get("ok"):
+        return from_record_failure(record, asked)
+    try:
+        tape = Tape.load(record["tape"]["path"])
+        plan = make_plan(tape)
+    except NotReplayable as reason:
+        text = f"uncovered: {reason}; only Triton launches and fills are measured here."
+        return make_verdict(asked=asked, stage="correctness", ok=False, code="uncovered",
+                            reason=text, feedback=[text], provenance=provenance(record),
+                            seconds=seconds_of(record))
+    except (TapeError, KeyError, TypeError, ValueError):
+        text = "the recording of this candidate can't be read."
+        return make_verdict(asked=asked, stage="integrity", ok=False, code="no_recording",
+                            reason=text, provenance=provenance(record))
+    bench = _bench(request, context)
+    judgement = _Judgement(bench, record, tape, plan, context, asked)
+    return judgement.verdict(bool(request.get("compile_baseline", True)))
+
+
+class TapeContender:
+    """A tape that is timed, each sample compared with the results that were checked."""
+
+    name = "candidate"
+
+    def __init__(self, loaded: LoadedTape, checked: Result | None, seed: int) -> None:
+        self._loaded = loaded
+        self._seed = seed
+        self._hashes = checked.hashes if checked is not None else []
+        self._changed = _changed(checked) if checked is not None else None
+        steps = len(loaded.plan.text["steps"])
+        self._pause = min(constants.MIN_PAUSE_NS + 5000 * steps, constants.MAX_PAUSE_NS)
+
+    def sample(self, count: int) -> list[float]:
+        answer = self._loaded.time(
+            constants.DROPPED + count, poison=secrets.randbelow(256), pause_ns=self._pause,
+            seed=self._seed, hashes=self._hashes)
+        if answer["wrong"]:
+            raise Suspect(f"{answer['wrong']} of {constants.DROPPED + count} timed calls gave "
+                          "other results than the calls that were checked.")
+        if answer["outside"]:
+            raise Suspect("timed calls wrote outside their tensors.")
+        return answer["milliseconds"][constants.DROPPED:]
+
+
+def _changed(result: Result) -> list[str]:
+    return sorted(result.constants_changed)
+
+
+class _Judgement(Judgement[Result]):
+    """One candidate before the judge."""
+
+    def __init__(self, bench: Bench, record: dict[str, Any], tape: Tape, plan: Any,
+                 context: Context, asked: str) -> None:
+        super().__init__(bench.references, context)
+        self.bench = bench
+        self.record = record
+        self.tape = tape
+        self.plan = plan
+        self.asked = asked
+        self.seconds = seconds_of(record)
+        self.loaded: LoadedTape | None = None
+        self.kernels: list[dict[str, Any]] = []
+        self.seed = secrets.randbits(63)
+        self.checked: Result | None = None  # the own inputs' run, where runs repeat bit by bit
+        self.repeats = True
+        self.atomics = any("atomic_rmw" in k["ttir"] and "fadd" in k["ttir"]
+                           for k in tape.kernels.values())
+        self.runs = 0
+
+    def verdict(self, compile_baseline: bool) -> dict[str, Any]:
+        try:
+            with self.bench.device.held(self.context.time_left(), self.progress, alone=False):
+                begin = time.monotonic()
+                self.loaded = LoadedTape(self.bench.replayer, self.tape, plan=self.plan)
+                self.kernels = feedback.kernel_entries(self.tape, self.plan.text,
+                                                       self.loaded.kernels)
+                self.spend("load", time.monotonic() - begin)
+                if self.asked == "compile":
+                    return self._compiled()
+                failure = self.correctness()
+                if failure is not None:
+                    return failure
+            if not self.tape.launches:
+                text = "correct, but no Triton kernel is launched, so no win."
+                return self._made(stage="done", ok=True, code="no_kernel", reason=text,
+                                  correct=True)
+            if compile_baseline:
+                begin = time.monotonic()
+                self.bench.compile_baseline(self.context)
+                self.spend("compile_baseline", time.monotonic() - begin)
+            return self._timed()
+        except Fault as error:
+            code, text = feedback.fault(error, self.tape)
+            return self._failed(code, text)
+        except Hang:
+            return self._failed("timeout", "the kernels didn't end within "
+                                f"{self._deadline():.0f} s: look for a loop that doesn't end.")
+        except OutOfMemory:
+            return self._failed("out_of_memory", "the GPU has too little memory for the tensors "
+                                "that forward makes.")
+        except Suspect as error:
+            return self._made(stage="audit", ok=False, code="results_differ", reason=str(error),
+                              correct=False)
+
+    # Correctness ----------------------------------------------------------------------------
+
+    def _deadline(self) -> float:
+        return min(constants.RUN_DEADLINE_S, max(2.0, self.context.time_left() - 5.0))
+
+    def execute(self, expected: Expected) -> Result:
+        assert self.loaded is not None
+        self.loaded.bind(expected.inputs, expected.state)
+        poison = _POISONS[self.runs % len(_POISONS)]
+        self.runs += 1
+        return self.loaded.run(guard=True, poison=poison, seed=self.seed,
+                               deadline_s=self._deadline())
+
+    def failure(self, expected: Expected, run: Result) -> dict[str, Any] | None:
+        verdict = self._wrong(expected, run)
+        if verdict is not None or expected.name != "own":
+            return verdict
+        assert self.loaded is not None
+        for number, poison in enumerate(_POISONS[1:]):
+            again = self.loaded.run(guard=number > 0, poison=poison, seed=self.seed,
+                                    deadline_s=self._deadline())
+            verdict = self._wrong(expected, again)
+            if verdict is not None:
+                return verdict
+            self.repeats = self.repeats and _same(run, again)
+        if not self.repeats and not self.atomics:
+            text = ("two runs on the same inputs give different results: look for elements that "
+                    "two programs write, for ones that none writes, and for memory that is read "
+                    "before it is written.")
+            return self._failed("not_repeatable", text)
+        self.checked = run if self.repeats and self.plan.hashed else None
+        return None
+
+    def _wrong(self, expected: Expected, run: Result) -> dict[str, Any] | None:
+        if run.outside:
+            return self._failed("out_of_bounds", on_data(
+                "forward writes outside its tensors: mask every store against the real size.",
+                expected))
+        if run.constants_changed:
+            return self._failed("constants_changed", "forward changes a tensor made in __init__, "
+                                "so the next call starts from other values: make it anew in each "
+                                "call.")
+        finding = check(expected, run.outputs, run.inputs_after, run.state_after, run.aliases)
+        if finding is None:
+            return None
+        return self._made(stage="correctness", ok=False, code=finding.code, correct=False,
+                          reason=on_data(finding.text, expected),
+                          lines=self.explain(finding, expected))
+
+    # Time -----------------------------------------------------------------------------------
+
+    def _timed(self) -> dict[str, Any]:
+        assert self.loaded is not None
+        own = self.references.expected("own")
+        self.loaded.bind(own.inputs, own.state)
+        begin = time.monotonic()
+        with self.bench.device.held(self.context.time_left(), self.progress, alone=True) as waited:
+            self.spend("wait", waited)
+            candidate = TapeContender(self.loaded, self.checked, self.seed)
+            first = statistics.median(candidate.sample(constants.SCREENING))
+            original = statistics.median(self.bench.eager.sample(constants.SCREENING))
+            if original / first < constants.SCREENING_FLOOR:
+                self.spend("screen", time.monotonic() - begin - waited)
+                return self._slow(original, first)
+            self.progress("measuring")
+            found = self._measure(candidate, constants.ROUNDS)
+            if found.drift("eager") > constants.DRIFT:
+                found = self._measure(candidate, constants.ROUNDS)
+            if found.ratio("eager", "candidate").low > 1.0:
+                found = self._confirmed(found)
+            clocks = self.bench.device.clocks()
+            throttled = self.bench.device.throttled()
+        self.spend("time", time.monotonic() - begin - waited)
+        return self._measured(found, clocks, throttled)
+
+    def _contenders(self, candidate: TapeContender) -> list[Any]:
+        compiled = [self.bench.compiled] if self.bench.compiled is not None else []
+        return [self.bench.eager, *compiled, candidate]
+
+    def _measure(self, candidate: TapeContender, rounds: int) -> timing.Measurement:
+        return timing.measure(self._contenders(candidate), rounds)
+
+    def _confirmed(self, found: timing.Measurement) -> timing.Measurement:
+        """The measurement, or the one of a fresh process where that doesn't agree on a win."""
+        self.progress("measuring again in a fresh process")
+        self.bench.replayer.stop()
+        loaded = LoadedTape(self.bench.replayer, self.tape, plan=self.plan)
+        own = self.references.expected("own")
+        loaded.bind(own.inputs, own.state)
+        self.loaded = loaded
+        again = self._measure(TapeContender(loaded, self.checked, self.seed),
+                              constants.CONFIRMING_ROUNDS)
+        first, second = (m.ratio("eager", "candidate") for m in (found, again))
+        return again if second.low <= 1.0 or second.low < first.low * 0.5 else found
+
+    def _slow(self, original: float, optimized: float) -> dict[str, Any]:
+        ratio = original / optimized
+        unsure = timing.systematic(original) + timing.systematic(optimized) + 0.02
+        text = (f"correct, but not faster: {feedback.milliseconds(optimized)} against eager's "
+                f"{feedback.milliseconds(original)}: {ratio:.3g}x (a first look).")
+        return self._made(stage="done", ok=True, code="not_faster", reason=text, correct=True,
+                          original=original, optimized=optimized,
+                          interval=(ratio * math.exp(-unsure), ratio * math.exp(unsure)),
+                          lines=[text, *feedback.kernel_lines(self.kernels)])
+
+    def _measured(self, found: timing.Measurement, clocks: dict[str, int],
+                  throttled: bool) -> dict[str, Any]:
+        names = [c.name for c in self._contenders(None)[:-1]]  # type: ignore[arg-type]
+        ratios = {name: found.ratio(name, "candidate") for name in names}
+        eager = ratios["eager"]
+        code, stage, text = self._decide(found, eager, throttled)
+        lines = [text]
+        if "compile" in ratios:
+            other = ratios["compile"]
+            lines.append(f"against torch.compile ({feedback.milliseconds(other.original_ms)}): "
+                         f"{other.value:.3g}x, between {other.low:.3g} and {other.high:.3g}")
+        share = self._bandwidth_share(eager.optimized_ms)
+        if share:
+            lines.append(f"what has to be read takes {share:.0%} of that time at the peak "
+                         "bandwidth")
+        return self._made(
+            stage=stage, ok=stage == "done", code=code, reason=text, correct=True,
+            original=eager.original_ms, optimized=eager.optimized_ms, speedup=eager.value,
+            interval=(eager.low, eager.high),
+            against={name: ratio.to_json() for name, ratio in ratios.items()},
+            lines=[*lines, *feedback.kernel_lines(self.kernels)],
+            clocks=clocks, throttled=throttled, drift=found.drift("eager"))
+
+    def _bandwidth_share(self, milliseconds: float) -> float:
+        """The share of a time that reading what matters takes at the peak; 0 if unknown."""
+        peak = floors.bandwidth(self.bench.replayer.info)
+        return self.bench.floor_bytes / peak / (milliseconds * 1e-3) if peak else 0.0
+
+    def _decide(self, found: timing.Measurement, eager: timing.Ratio,
+                throttled: bool) -> tuple[str, str, str]:
+        """(code, stage, sentence)."""
+        times = (f"{feedback.milliseconds(eager.optimized_ms)} against eager's "
+                 f"{feedback.milliseconds(eager.original_ms)}: {eager.value:.3g}x, between "
+                 f"{eager.low:.3g} and {eager.high:.3g}")
+        kinds = f"correct on {self.counted + 1} kinds of input"
+        if self._bandwidth_share(eager.optimized_ms) > 1.1:
+            return "too_fast", "audit", (f"{times}, which is less time than reading the inputs "
+                                         "takes; not believed.")
+        if found.drift("eager") > constants.DRIFT or throttled:
+            return "unsteady", "timing", (f"the GPU's speed changed by {found.drift('eager'):.1%} "
+                                          f"while it measured ({times}); measure again.")
+        if self.weak:
+            return "weak", "done", (f"no difference found, but only {self.counted} kinds of input "
+                                    f"beside the task's own tell right from wrong, so no win; "
+                                    f"{times}.")
+        if eager.low > 1.0:
+            return "faster", "done", f"{kinds}; {times}."
+        return "not_faster", "done", f"{kinds}, but not faster for sure; {times}."
+
+    # The verdict ----------------------------------------------------------------------------
+
+    def _compiled(self) -> dict[str, Any]:
+        count = len(self.kernels)
+        text = (f"{count} kernel{'s' if count != 1 else ''} compiled and loaded." if count
+                else "the candidate launches no Triton kernel.")
+        return self._made(stage="done", ok=True, code="compiled" if count else "no_kernel",
+                          reason=text, lines=feedback.kernel_lines(self.kernels))
+
+    def _failed(self, code: str, text: str) -> dict[str, Any]:
+        return self._made(stage="correctness", ok=False, code=code, reason=text, correct=False)
+
+    def _made(self, *, stage: str, ok: bool, code: str, reason: str, correct: bool | None = None,
+              lines: list[str] | None = None, original: float | None = None,
+              optimized: float | None = None, speedup: float | None = None,
+              interval: tuple[float, float] | None = None,
+              against: dict[str, dict[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
+        skipped = [*self.skipped, *self.references.notes]
+        if self.bench.compile_note and self.bench.compiled is None:
+            skipped.append(self.bench.compile_note)
+        if correct and not self.repeats:
+            skipped.append("timed calls were not compared: their sums have no fixed order")
+        others = self.bench.device.others(own=2)
+        if others:
+            skipped.append(f"{others} other processes hold a context on this GPU")
+        info = self.bench.replayer.info
+        return make_verdict(
+            asked=self.asked, stage=stage, ok=ok, code=code, reason=reason, correct=correct,
+            weak=bool(correct) and self.weak and self.asked == "full",
+            feedback=lines or [reason], original_ms=original, optimized_ms=optimized,
+            speedup=speedup, interval=interval, against=against, kernels=self.kernels,
+            coverage=self.coverage(), skipped=skipped, seconds=self.seconds,
+            provenance=provenance(
+                self.record, precision=self.references.rule.name,
+                reduction_depth=self.references.trace.depth,
+                hardware={key: info.get(key) for key in
+                          ("name", "driver", "sms", "l2_bytes", "memory_bytes")},
+                timing_protocol=constants.VERSION, compile=self.bench.compile_note, **more))
+
+
+def _same(a: Result, b: Result) -> bool:
+    """Whether two runs left the same bits."""
+    pairs = zip(leaves_of(a.outputs), leaves_of(b.outputs))
+    return a.hashes == b.hashes and all(
+        torch.equal(x.contiguous().view(torch.uint8), y.contiguous().view(torch.uint8))
+        for x, y in pairs if isinstance(x, torch.Tensor) and x.numel() and x.dim())

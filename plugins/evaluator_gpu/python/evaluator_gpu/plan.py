@@ -1,0 +1,241 @@
+"""Turns a launch tape into a plan for ke_replay: addresses, bytes of arguments, kernels' files.
+
+A tape was written by the process that ran the candidate, so nothing in it is believed: references
+are checked against their buffers, arguments against the parameters of the machine code, and the
+machine code against what a kernel may contain. See REPLAY.md for the plan.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+from evaluator_gpu import elf
+from kernel_evolve_worker.recording.tape import Tape, TapeError, dtype_named, tree_refs
+
+MAX_BYTES = 64 << 30  # of all buffers of a tape
+# What a launch may ask for that a plain launch can't give.
+_SPECIAL = {"num_ctas": "a cluster of programs", "launch_cooperative_grid": "a cooperative launch",
+            "launch_pdl": "a programmatic dependent launch"}
+# Text of a kernel in which it leaves what the language says: clocks, addresses, anything.
+_INLINE = re.compile(r"elementwise_inline_asm|inline_asm")
+_SCALARS = {"i1": "<b", "i8": "<b", "i16": "<h", "i32": "<i", "i64": "<q", "u1": "<B", "u8": "<B",
+            "u16": "<H", "u32": "<I", "u64": "<Q", "fp16": "<e", "fp32": "<f", "f32": "<f",
+            "fp64": "<d"}
+# Operators that only fill a fresh or whole tensor, and the byte they fill it with where it is zero.
+_ZEROS = ("aten.zeros.default", "aten.zeros_like.default", "aten.new_zeros.default",
+          "aten.zero_.default")
+_FULL = ("aten.full.default", "aten.full_like.default", "aten.new_full.default",
+         "aten.fill_.Scalar")
+
+
+class NotReplayable(Exception):
+    """The tape needs what the native replay can't do; the text says what."""
+
+
+@dataclass
+class Plan:
+    """`text`: what ke_replay loads. `names`: buffers' numbers by name. `data`, `fetch`: where a
+    buffer's first content and its result lie in the shared memory, by name. `shared_bytes`: its
+    size. `results`: whether every output is covered by the hashes."""
+
+    text: dict[str, Any]
+    names: dict[str, int]
+    data: dict[str, int] = field(default_factory=dict)
+    fetch: dict[str, int] = field(default_factory=dict)
+    shared_bytes: int = 0
+    hashed: bool = True
+
+
+def make_plan(tape: Tape) -> Plan:
+    """Raises NotReplayable, or TapeError for a tape that contradicts itself."""
+    plan = Plan({"buffers": [], "kernels": [], "steps": [], "results": []}, {})
+    _place_buffers(tape, plan)
+    numbers = {}
+    for name, kernel in tape.kernels.items():
+        numbers[name] = len(plan.text["kernels"])
+        plan.text["kernels"].append(_kernel(tape, name, kernel))
+    for step in tape.steps:
+        if step["op"] == "launch":
+            plan.text["steps"].append(_launch(tape, plan, step, numbers))
+        else:
+            plan.text["steps"].append(_operator(tape, plan, step))
+    for ref in tree_refs(tape.outputs):
+        span = _span(tape, ref)
+        if span is None:
+            plan.hashed = False
+            continue
+        plan.text["results"].append(
+            {"buffer": plan.names[ref["buffer"]], "offset": span[0], "bytes": span[1]})
+    return plan
+
+
+# -- buffers --------------------------------------------------------------------------------------
+
+
+def _place_buffers(tape: Tape, plan: Plan) -> None:
+    total = sum(int(b["bytes"]) for b in tape.buffers.values())
+    if total > MAX_BYTES:
+        raise NotReplayable(f"{total / 2**30:.0f} GiB of buffers")
+    place = 0
+
+    def take(size: int) -> int:
+        nonlocal place
+        start, place = place, place + -(-size // 256) * 256
+        return start
+
+    wanted = {ref["buffer"] for ref in tree_refs(tape.outputs)}
+    for name, description in tape.buffers.items():
+        size = int(description["bytes"])
+        if size < 0:
+            raise TapeError(f"the tape's buffer {name} has a negative size")
+        entry: dict[str, Any] = {"bytes": size}
+        if description["origin"] in ("input", "state", "constant"):
+            entry["data"] = plan.data[name] = take(size)
+            wanted.add(name)
+        plan.names[name] = len(plan.text["buffers"])
+        plan.text["buffers"].append(entry)
+    for name in sorted(wanted, key=plan.names.__getitem__):
+        plan.fetch[name] = take(int(tape.buffers[name]["bytes"]))
+    plan.shared_bytes = max(4096, place)
+
+
+def check_ref(tape: Tape, ref: dict[str, Any]) -> int:
+    """The bytes from the buffer's start to the tensor's last element; raises TapeError outside."""
+    buffer = tape.buffers.get(ref["buffer"])
+    if buffer is None:
+        raise TapeError(f"the tape names the unknown buffer {ref['buffer']}")
+    size = dtype_named(ref["dtype"]).itemsize
+    shape, stride, offset = ref["shape"], ref["stride"], ref["offset"]
+    if len(shape) != len(stride) or min([0, *shape, *stride, offset]) < 0:
+        raise TapeError("the tape has a reference that makes no sense")
+    if math.prod(shape) == 0:
+        return offset * size
+    last = offset + sum((n - 1) * s for n, s in zip(shape, stride))
+    if (last + 1) * size > buffer["bytes"]:
+        raise TapeError(f"the tape has a reference outside its buffer {ref['buffer']}")
+    return (last + 1) * size
+
+
+def _span(tape: Tape, ref: dict[str, Any]) -> tuple[int, int] | None:
+    """Offset and length in bytes of a tensor without gaps; None for one with gaps."""
+    end = check_ref(tape, ref)
+    size = dtype_named(ref["dtype"]).itemsize
+    dims = sorted((s, n) for n, s in zip(ref["shape"], ref["stride"]) if n != 1)
+    expected = 1
+    for stride, count in dims:
+        if stride != expected:
+            return None
+        expected *= count
+    start = ref["offset"] * size
+    return start, end - start
+
+
+# -- kernels --------------------------------------------------------------------------------------
+
+
+def _kernel(tape: Tape, name: str, kernel: dict[str, Any]) -> dict[str, Any]:
+    metadata = kernel.get("metadata") or {}
+    for key, what in _SPECIAL.items():
+        value = metadata.get(key)
+        if value not in (None, False, 0, 1) or (value is True):
+            raise NotReplayable(f"{what} (kernel {kernel.get('name')})")
+    if _INLINE.search(kernel["ttir"]):
+        raise NotReplayable(f"inline assembly in the kernel {kernel.get('name')}")
+    path = tape.cubin_path(name)
+    try:
+        image = elf.Image(path.read_bytes())
+        found = image.kernel(str(kernel["name"]))
+    except elf.NotAllowed as error:
+        raise NotReplayable(f"{error} (kernel {kernel.get('name')})") from None
+    return {"cubin": str(path), "name": str(kernel["name"]),
+            "shared": int(metadata.get("shared") or 0),
+            "threads": 32 * int(metadata.get("num_warps") or 4), "fresh": image.lasting,
+            "sizes": found}
+
+
+def _launch(tape: Tape, plan: Plan, step: dict[str, Any], numbers: dict[str, int]) -> \
+        dict[str, Any]:
+    number = numbers.get(step["kernel"])
+    if number is None:
+        raise TapeError(f"the tape launches the unknown kernel {step['kernel']}")
+    kernel = tape.kernels[step["kernel"]]
+    sizes = plan.text["kernels"][number]["sizes"]
+    parameters = [_parameter(tape, plan, argument) for argument in step["args"]]
+    scratch = int((kernel.get("metadata") or {}).get("global_scratch_size") or 0)
+    if scratch:
+        raise NotReplayable(f"global scratch memory (kernel {kernel.get('name')})")
+    # Two pointers that the compiler appends: scratch for the kernel and for a profiler.
+    parameters += [{"value": "00" * 8}] * max(0, len(sizes) - len(parameters))
+    for parameter, size in zip(parameters, sizes):
+        given = 8 if "buffer" in parameter else len(parameter["value"]) // 2
+        if given != size:
+            raise TapeError(f"the kernel {kernel.get('name')} has other parameters than its launch")
+    if len(parameters) != len(sizes) or len(sizes) - len(step["args"]) > 2:
+        raise TapeError(f"the kernel {kernel.get('name')} has {len(sizes)} parameters and is "
+                        f"launched with {len(step['args'])}")
+    return {"kernel": number, "grid": [int(n) for n in step["grid"]], "parameters": parameters}
+
+
+def _parameter(tape: Tape, plan: Plan, argument: dict[str, Any]) -> dict[str, Any]:
+    if "tensor" in argument:
+        ref = argument["tensor"]
+        check_ref(tape, ref)
+        return {"buffer": plan.names[ref["buffer"]],
+                "offset": ref["offset"] * dtype_named(ref["dtype"]).itemsize}
+    if "descriptor" in argument:
+        raise NotReplayable("tensor descriptors made on the host")
+    value, kind = argument["scalar"], argument["type"]
+    if isinstance(value, dict):
+        value = float(value["float"])
+    return {"value": scalar_bytes(value, kind).hex()}
+
+
+def scalar_bytes(value: Any, kind: str) -> bytes:
+    """The bytes of a kernel's argument as Triton passes it. Raises NotReplayable."""
+    if kind == "bf16":
+        bits = struct.unpack("<I", struct.pack("<f", value))[0]
+        return struct.pack("<H", ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) & 0xFFFF)
+    code = _SCALARS.get(kind)
+    if code is None:
+        raise NotReplayable(f"an argument of type {kind}")
+    if code[1] in "efd":
+        return struct.pack(code, float(value))
+    size = struct.calcsize(code)
+    return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+
+
+# -- operators ------------------------------------------------------------------------------------
+
+
+def _operator(tape: Tape, plan: Plan, step: dict[str, Any]) -> dict[str, Any]:
+    """A fill, the one kind of operator that needs no PyTorch."""
+    name = str(step["name"])
+    target = next((ref for ref in step["out"] if ref), None)
+    value = 0 if name in _ZEROS else _filling(name, step)
+    if target is None or value is None:
+        raise NotReplayable(f"the operator {name} between launches")
+    span = _span(tape, target)
+    byte = _byte_of(value, target["dtype"])
+    if span is None or byte is None:
+        raise NotReplayable(f"the operator {name} with that value or layout")
+    return {"fill": byte, "buffer": plan.names[target["buffer"]], "offset": span[0],
+            "bytes": span[1]}
+
+
+def _filling(name: str, step: dict[str, Any]) -> Any:
+    if name not in _FULL or len(step["args"]) < 2:
+        return None
+    value = step["args"][-1] if name == "aten.new_full.default" else step["args"][1]
+    return value if isinstance(value, (int, float, bool)) else None
+
+
+def _byte_of(value: Any, dtype: str) -> int | None:
+    """The byte that repeats in `value` of type `dtype`, or None."""
+    import torch
+
+    raw = torch.tensor([value]).to(dtype_named(dtype)).view(torch.uint8).tolist()
+    return raw[0] if len(set(raw)) == 1 else None

@@ -1,0 +1,281 @@
+"""Runs tapes through ke_replay, a process that holds a CUDA context and nothing that is secret.
+
+A fault of the device or a hang costs that process only: it is killed, and the next tape gets a
+fresh one. Results come back through shared memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import select
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from evaluator_gpu import constants
+from evaluator_gpu.plan import Plan, make_plan
+from kernel_evolve_worker.errors import WorkerError
+from kernel_evolve_worker.recording.tape import Tape, decode_tree, dtype_named, tree_refs
+from kernel_evolve_worker.tensors import write_values
+
+_START_S = 60.0
+_SMALLEST = 64 << 20  # shared memory, so that small tapes need no new process
+
+
+class Fault(Exception):
+    """The device refused or stopped a step. code: CUDA's. step: its number in the tape."""
+
+    def __init__(self, code: int, step: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.step = step
+
+
+class Hang(Exception):
+    """A run didn't end in its time."""
+
+
+class OutOfMemory(Exception):
+    """The device has too little memory for the tape."""
+
+
+@dataclass
+class Result:
+    """One run: what `correctness.check` takes, and what else was seen.
+
+    outside: buffers around which something was written. hashes: of the outputs, under `seed`.
+    """
+
+    outputs: Any
+    inputs_after: list[Any]
+    state_after: dict[str, torch.Tensor]
+    aliases: list[tuple[int, str, Any]]
+    constants_changed: list[str]
+    outside: list[str]
+    hashes: list[int] = field(default_factory=list)
+
+
+class Replayer:
+    """One ke_replay process; started when needed. Not thread-safe."""
+
+    def __init__(self, binary: Path, device: int = 0) -> None:
+        self._binary = binary
+        self._device = device
+        self._process: subprocess.Popen[bytes] | None = None
+        self._memory: mmap.mmap | None = None
+        self._buffered = b""
+        self.info: dict[str, Any] = {}
+
+    # -- the process ----------------------------------------------------------------------------
+
+    def start(self, shared_bytes: int = _SMALLEST) -> None:
+        """Raises WorkerError (unavailable) without a usable GPU or driver."""
+        if self._process is not None and self._memory is not None and \
+                len(self._memory) >= shared_bytes:
+            return
+        self.stop()
+        shared_bytes = max(_SMALLEST, shared_bytes)
+        fd = os.memfd_create("ke-replay")
+        try:
+            os.ftruncate(fd, shared_bytes)
+            self._memory = mmap.mmap(fd, shared_bytes)
+            self._process = subprocess.Popen(
+                [str(self._binary), str(fd), str(shared_bytes), str(self._device)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[fd])
+        except OSError as error:
+            self.stop()
+            raise WorkerError("unavailable", f"the replay program {self._binary.name} can't be "
+                              f"started: {error.strerror}; reinstall the plugin.") from None
+        finally:
+            os.close(fd)
+        self._buffered = b""
+        try:
+            answer = self._line(time.monotonic() + _START_S)
+        except (Hang, EOFError):
+            self.stop()
+            raise WorkerError("unavailable", "the GPU doesn't answer; look at nvidia-smi, and "
+                              "try again.") from None
+        if not answer.get("ok"):
+            self.stop()
+            raise WorkerError("unavailable", f"{answer.get('message')}.")
+        self.info = answer
+
+    def stop(self) -> None:
+        """Kills the process, whatever it does, and waits for its end."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            for pipe in (process.stdin, process.stdout):
+                with contextlib.suppress(OSError):
+                    if pipe is not None:
+                        pipe.close()
+            process.wait()
+        self._memory = None
+
+    def _line(self, deadline: float) -> dict[str, Any]:
+        assert self._process is not None and self._process.stdout is not None
+        out = self._process.stdout.fileno()
+        while b"\n" not in self._buffered:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([out], [], [], left)[0]:
+                raise Hang
+            piece = os.read(out, 1 << 16)
+            if not piece:
+                raise EOFError
+            self._buffered += piece
+        line, self._buffered = self._buffered.split(b"\n", 1)
+        return json.loads(line)
+
+    def ask(self, op: str, deadline_s: float = constants.RUN_DEADLINE_S, **request: Any) -> \
+            dict[str, Any]:
+        """One request and its answer. Raises Fault, Hang, OutOfMemory, WorkerError (internal)."""
+        if self._process is None or self._process.stdin is None:
+            raise WorkerError("internal", "the replay isn't running.")
+        try:
+            self._process.stdin.write(json.dumps({"op": op, **request}).encode() + b"\n")
+            self._process.stdin.flush()
+            answer = self._line(time.monotonic() + deadline_s)
+        except Hang:
+            self.stop()
+            raise
+        except (EOFError, OSError):
+            code = self._process.poll()
+            self.stop()
+            raise Fault(-1, -1, f"the replay's process ended ({code})") from None
+        if answer.pop("ok", False):
+            return answer
+        kind, text = answer.get("kind"), str(answer.get("message"))
+        code = int(answer.get("code") or 0)
+        if kind == "fault":
+            if answer.get("lasting"):
+                self.stop()
+            raise Fault(code, int(answer.get("step", -1)), text)
+        if kind == "cuda" and code == 2:
+            self.stop()
+            raise OutOfMemory(text)
+        if kind == "cuda":
+            self.stop()
+            raise Fault(code, -1, text)
+        raise WorkerError("internal", f"the replay refuses its plan: {text}.")
+
+    def shared(self, place: int, size: int) -> torch.Tensor:
+        """`size` bytes of the shared memory, uint8 on the CPU; writing changes it."""
+        assert self._memory is not None
+        if size == 0:
+            return torch.empty(0, dtype=torch.uint8)
+        return torch.frombuffer(self._memory, dtype=torch.uint8, count=size, offset=place)
+
+
+class LoadedTape:
+    """A tape in a replayer, with the data it runs on. `device`: where results are put."""
+
+    def __init__(self, replayer: Replayer, tape: Tape, device: str = "cuda",
+                 plan: Plan | None = None) -> None:
+        """Raises NotReplayable, TapeError, and what `ask` raises."""
+        self.tape = tape
+        self.replayer = replayer
+        self.device = device
+        self.plan = plan or make_plan(tape)
+        self._given: dict[str, list[torch.Tensor]] = {}
+        replayer.start(self.plan.shared_bytes)
+        for name, description in tape.buffers.items():
+            if description["origin"] == "constant" and description["bytes"]:
+                content = torch.frombuffer(bytearray(tape.blob(name)), dtype=torch.uint8)
+                self._data(name).copy_(content)
+        self.kernels = replayer.ask("load", plan=self.plan.text)["kernels"]
+
+    def _data(self, name: str) -> torch.Tensor:
+        return self.replayer.shared(self.plan.data[name], self.tape.buffers[name]["bytes"])
+
+    def _fetched(self, name: str) -> torch.Tensor:
+        return self.replayer.shared(self.plan.fetch[name], self.tape.buffers[name]["bytes"])
+
+    @staticmethod
+    def _view(memory: torch.Tensor, ref: dict[str, Any]) -> torch.Tensor:
+        dtype = dtype_named(ref["dtype"])
+        whole = memory[: memory.numel() // dtype.itemsize * dtype.itemsize].view(dtype)
+        return whole.as_strided(ref["shape"], ref["stride"], ref["offset"])
+
+    def bind(self, inputs: list[Any], state: dict[str, torch.Tensor]) -> None:
+        """Gives the buffers of inputs and weights the caller's values, which have the recording's
+        shapes. Values that were given last time (the same tensors) are left as they are."""
+        wanted: dict[str, list[tuple[dict[str, Any], torch.Tensor]]] = {}
+        for ref, value in zip(self.tape.inputs, inputs):
+            if ref:
+                wanted.setdefault(ref["buffer"], []).append((ref, value))
+        for entry in self.tape.state:
+            wanted.setdefault(entry["ref"]["buffer"], []).append(
+                (entry["ref"], state[entry["name"]]))
+        changed = []
+        for name, pairs in wanted.items():
+            values = [value for _, value in pairs]
+            known = self._given.get(name)
+            if known is not None and all(a is b for a, b in zip(known, values)):
+                continue
+            for ref, value in pairs:
+                if list(value.shape) != ref["shape"] or value.dtype != dtype_named(ref["dtype"]):
+                    raise WorkerError("internal", "an input has another shape than recorded.")
+                write_values(self._view(self._data(name), ref), value.detach())
+            self._given[name] = values
+            changed.append(name)
+        if changed:
+            self.replayer.ask("write", buffers=[self.plan.names[n] for n in changed])
+
+    def run(self, *, guard: bool, poison: int, seed: int = 0,
+            deadline_s: float = constants.RUN_DEADLINE_S) -> Result:
+        """One run on what was bound. poison: the byte that fills memory that nothing wrote."""
+        seen = self.replayer.ask("run", deadline_s, guard=guard, poison=poison, seed=seed)
+        names = list(self.tape.buffers)
+        changed = {names[i] for i in seen["changed"]}
+        outputs = {ref["buffer"] for ref in tree_refs(self.tape.outputs)}
+        wanted = sorted(outputs | changed, key=self.plan.names.__getitem__)
+        if wanted:
+            self.replayer.ask("fetch", buffers=[[self.plan.names[n], self.plan.fetch[n]]
+                                                for n in wanted])
+        memory = {name: self._fetched(name).to(self.device, copy=True) for name in wanted}
+
+        def tensor(ref: dict[str, Any]) -> torch.Tensor:
+            return self._view(memory[ref["buffer"]], ref)
+
+        def after(ref: dict[str, Any], before: Any) -> Any:
+            return tensor(ref) if ref["buffer"] in changed else before
+
+        given = {name: values for name, values in self._given.items()}
+        inputs = [None if ref is None else after(ref, self._bound(given, ref))
+                  for ref in self.tape.inputs]
+        state = {e["name"]: after(e["ref"], self._bound(given, e["ref"])) for e in self.tape.state}
+        return Result(
+            outputs=decode_tree(self.tape.outputs, tensor), inputs_after=inputs,
+            state_after=state, aliases=self._aliases(),
+            constants_changed=[n for n in changed
+                               if self.tape.buffers[n]["origin"] == "constant"],
+            outside=[names[i] for i in seen["outside"]], hashes=seen["hashes"])
+
+    def _bound(self, given: dict[str, list[torch.Tensor]], ref: dict[str, Any]) -> Any:
+        """The value that was bound to a reference."""
+        refs = [r for r in self.tape.inputs if r and r["buffer"] == ref["buffer"]]
+        refs += [e["ref"] for e in self.tape.state if e["ref"]["buffer"] == ref["buffer"]]
+        return given[ref["buffer"]][next(i for i, r in enumerate(refs) if r is ref)]
+
+    def _aliases(self) -> list[tuple[int, str, Any]]:
+        owners: dict[str, tuple[str, Any]] = {
+            name: ("constant", name) for name, description in self.tape.buffers.items()
+            if description["origin"] == "constant"}
+        owners.update({e["ref"]["buffer"]: ("state", e["name"]) for e in self.tape.state})
+        owners.update({ref["buffer"]: ("input", i) for i, ref in enumerate(self.tape.inputs)
+                       if ref})
+        return [(i, *owners[ref["buffer"]]) for i, ref in enumerate(tree_refs(self.tape.outputs))
+                if ref["buffer"] in owners]
+
+    def time(self, samples: int, *, poison: int, pause_ns: int, seed: int = 0,
+             hashes: list[int] | None = None, deadline_s: float = 60.0) -> dict[str, Any]:
+        """ke_replay's answer to `time`: milliseconds of each sample, and how many were wrong."""
+        return self.replayer.ask("time", deadline_s, samples=samples, poison=poison,
+                                 pause_ns=pause_ns, seed=seed, hashes=hashes or [])

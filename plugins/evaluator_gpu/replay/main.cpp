@@ -1,0 +1,134 @@
+// ke_replay: runs launch tapes on a GPU for evaluator_gpu. It speaks one JSON object per line over
+// stdin and stdout (REPLAY.md) and shares a range of memory with the process that started it.
+//
+// usage: ke_replay SHARED_FD SHARED_BYTES DEVICE
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "player.hpp"
+
+namespace kernel_evolve::replay {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kUsage = 2;
+constexpr int kNoDevice = 3;
+constexpr int kFault = 4;  // the device refused; this process can do no more
+constexpr int kMostSamples = 100000;
+
+void Say(const json& line) { std::cout << line.dump() << std::endl; }
+
+SharedMemory Share(const char* fd, const char* bytes) {
+  SharedMemory shared;
+  shared.bytes = std::strtoull(bytes, nullptr, 10);
+  void* const data =
+      ::mmap(nullptr, shared.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, std::atoi(fd), 0);
+  if (data == MAP_FAILED) {
+    throw BadRequest(std::string("the shared memory cannot be mapped: ") + std::strerror(errno));
+  }
+  shared.data = static_cast<unsigned char*>(data);
+  return shared;
+}
+
+unsigned char Poison(const json& request) {
+  return static_cast<unsigned char>(request.value("poison", 255) & 0xFF);
+}
+
+json Answer(Player& player, const json& request, const SharedMemory& shared) {
+  const std::string op = request.at("op");
+  if (op == "describe") return player.Describe();
+  if (op == "load") {
+    return {{"kernels", player.Load(ReadPlan(request.at("plan"), shared.bytes), shared)}};
+  }
+  if (op == "write") {
+    for (const json& buffer : request.at("buffers")) player.Write(buffer.get<size_t>(), shared);
+    return json::object();
+  }
+  if (op == "run") {
+    const bool guard = request.value("guard", true);
+    return player.Run(guard ? Placement::kGuard : Placement::kNatural, Poison(request),
+                      request.value("seed", uint64_t{0}));
+  }
+  if (op == "fetch") {
+    for (const json& item : request.at("buffers")) {
+      player.Fetch(item.at(0).get<size_t>(), item.at(1).get<uint64_t>(), shared);
+    }
+    return json::object();
+  }
+  if (op == "time") {
+    Timing timing;
+    timing.samples = request.at("samples");
+    if (timing.samples < 1 || timing.samples > kMostSamples) throw BadRequest("too many samples");
+    timing.poison = Poison(request);
+    timing.pause_ns = request.value("pause_ns", timing.pause_ns);
+    timing.seed = request.value("seed", uint64_t{0});
+    timing.hashes = request.value("hashes", std::vector<uint64_t>());
+    return player.Time(timing);
+  }
+  throw BadRequest("there is no request '" + op + "'");
+}
+
+// False after a fault that lasts.
+bool Serve(Player& player, const std::string& line, const SharedMemory& shared) {
+  try {
+    json answer = Answer(player, json::parse(line), shared);
+    answer["ok"] = true;
+    Say(answer);
+  } catch (const Fault& fault) {
+    Say({{"ok", false},
+         {"kind", "fault"},
+         {"step", fault.step()},
+         {"code", fault.code()},
+         {"message", fault.what()},
+         {"lasting", fault.lasting()}});
+    return !fault.lasting();
+  } catch (const CudaError& error) {
+    Say({{"ok", false}, {"kind", "cuda"}, {"code", error.code()}, {"message", error.what()}});
+    return error.code() < 700;
+  } catch (const BadRequest& error) {
+    Say({{"ok", false}, {"kind", "request"}, {"message", error.what()}});
+  } catch (const json::exception& error) {
+    Say({{"ok", false},
+         {"kind", "request"},
+         {"message", std::string("the request cannot be read: ") + error.what()}});
+  }
+  return true;
+}
+
+int Main(int argc, char** argv) {
+  if (argc != 4) {
+    std::cerr << "usage: ke_replay SHARED_FD SHARED_BYTES DEVICE\n";
+    return kUsage;
+  }
+  try {
+    const SharedMemory shared = Share(argv[1], argv[2]);
+    const Cuda cuda;
+    cuda.Check(cuda.init(0), "starting CUDA");
+    Player player(cuda, std::atoi(argv[3]));
+    json ready = player.Describe();
+    ready["ok"] = true;
+    Say(ready);
+    std::string line;
+    while (std::getline(std::cin, line)) {
+      if (!Serve(player, line, shared)) std::_Exit(kFault);
+    }
+    std::_Exit(0);  // nothing is worth the driver's farewell
+  } catch (const std::exception& error) {
+    Say({{"ok", false}, {"kind", "device"}, {"message", error.what()}});
+    return kNoDevice;
+  }
+}
+
+}  // namespace
+}  // namespace kernel_evolve::replay
+
+int main(int argc, char** argv) { return kernel_evolve::replay::Main(argc, argv); }

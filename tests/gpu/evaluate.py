@@ -1,6 +1,6 @@
 """Evaluates the offline author's first guess for every shipped task on this machine's GPU.
 
-usage: evaluate.py BUILD [OUT] [--isolation LEVEL] [TASK...]
+usage: evaluate.py BUILD [--out OUT] [--isolation LEVEL] [--tasks TASK...]
 
 Prints one line a task, and with OUT leaves <task>.json, the whole verdict. Exits with 1 where a
 candidate is found wrong.
@@ -38,7 +38,7 @@ def main() -> int:
     parser.add_argument("build", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--isolation", default="auto")
-    parser.add_argument("tasks", nargs="*")
+    parser.add_argument("--tasks", nargs="*", default=[])
     options = parser.parse_args()
     player = worker.Worker(options.build.resolve(), options.isolation)
     print(player.ready)

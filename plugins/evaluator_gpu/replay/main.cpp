@@ -2,7 +2,9 @@
 // stdin and stdout (REPLAY.md) and shares a range of memory with the process that started it.
 //
 // usage: ke_replay SHARED_FD SHARED_BYTES DEVICE
+#include <poll.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -11,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "player.hpp"
@@ -104,12 +107,24 @@ bool Serve(Player& player, const std::string& line, const SharedMemory& shared) 
   return true;
 }
 
+// Ends the process when whoever started it has gone or closed its end, also in the middle of a
+// kernel that never ends: the one way to stop it where signals to other processes are refused.
+void EndWithStdin() {
+  std::thread([] {
+    pollfd input = {STDIN_FILENO, 0, 0};  // no event asked for: only the hang-up is told
+    while (::poll(&input, 1, -1) < 0 && errno == EINTR) {
+    }
+    std::_Exit(0);
+  }).detach();
+}
+
 int Main(int argc, char** argv) {
   if (argc != 4) {
     std::cerr << "usage: ke_replay SHARED_FD SHARED_BYTES DEVICE\n";
     return kUsage;
   }
   try {
+    EndWithStdin();
     const SharedMemory shared = Share(argv[1], argv[2]);
     const Cuda cuda;
     cuda.Check(cuda.init(0), "starting CUDA");

@@ -5,23 +5,23 @@ from __future__ import annotations
 VERSION = 1
 
 # Samples that are thrown away after the device was handed over: clocks and caches of the other.
-DROPPED = 3
+DROPPED = 2
 # Samples of the first look, per contender.
-SCREENING = 15
+SCREENING = 9
 # A contender that the first look puts below this ratio to eager gets no full measurement.
 SCREENING_FLOOR = 0.9
 # A block is one contender's turn; a round is eager, compile, candidate, candidate, compile, eager,
 # so that a drift that is even over a round cancels.
-ROUNDS = 4
+ROUNDS = 6
 # Rounds of the second measurement, in a fresh process.
 CONFIRMING_ROUNDS = 3
 # Samples in a block: more of short calls, because they scatter more, within BLOCK_S.
-MIN_BLOCK, MAX_BLOCK = 8, 20
-BLOCK_S = 0.05
+MIN_BLOCK, MAX_BLOCK = 5, 10
+BLOCK_S = 0.03
 # What the clock may be wrong by between two processes that time the same kernel, as a share and in
 # milliseconds (an event's tick): added to either side of an interval. From A/A runs on an H200.
 SYSTEMATIC = 0.01
-TICK_MS = 0.0003
+TICK_MS = 0.00015
 # The interval's confidence.
 CONFIDENCE = 0.95
 # Longest pause of the device before a call, so that its launches queue up behind it.

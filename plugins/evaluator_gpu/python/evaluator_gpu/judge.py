@@ -48,11 +48,12 @@ class Suspect(Exception):
 class Bench:
     """What is kept per task: references, baselines, the device and the replayer."""
 
-    def __init__(self, request: dict[str, Any], context: Context) -> None:
+    def __init__(self, request: dict[str, Any]) -> None:
         """Raises WorkerError: unavailable without a GPU, validation for mistakes of the task."""
         # <plugin>/python/evaluator_gpu/judge.py, as it was found: the folder may be a link.
         binary = Path(os.path.abspath(__file__)).parents[2] / "ke_replay"
         self.replayer = Replayer(binary)
+        self.spare = Replayer(binary)  # made ahead of need: a context takes a quarter of a second
         self.replayer.start()
         if not torch.cuda.is_available():
             raise WorkerError("unavailable", "this PyTorch has no CUDA; install one that has.")
@@ -66,6 +67,17 @@ class Bench:
         self.floor_bytes = floors.bytes_that_matter(self.references.model, self.inputs)
         self.compiled: baseline.TorchContender | None = None
         self.compile_note: str | None = None
+
+    def stop(self) -> None:
+        """Ends the replayers."""
+        self.replayer.stop()
+        self.spare.stop()
+
+    def take_spare(self) -> Replayer:
+        """A fresh replayer in place of the one in use."""
+        old, self.replayer, self.spare = self.replayer, self.spare, self.replayer
+        old.stop()
+        return self.replayer
 
     def compile_baseline(self, context: Context) -> None:
         """Compiles the reference once."""
@@ -82,10 +94,10 @@ def _bench(request: dict[str, Any], context: Context) -> Bench:
     if known and known[0] == key:
         return known[1]
     if known:
-        known[1].replayer.stop()
+        known[1].stop()
         context.state.pop("bench")
     context.progress("trying the task: running the reference")
-    bench = Bench(request, context)
+    bench = Bench(request)
     context.state["bench"] = (key, bench)
     return bench
 
@@ -125,8 +137,10 @@ def judge(request: dict[str, Any], context: Context) -> dict[str, Any]:
         text = "the recording of this candidate can't be read."
         return make_verdict(asked=asked, stage="integrity", ok=False, code="no_recording",
                             reason=text, provenance=provenance(record))
+    begin = time.monotonic()
     bench = _bench(request, context)
     judgement = _Judgement(bench, record, tape, plan, context, asked)
+    judgement.spend("task", time.monotonic() - begin)
     return judgement.verdict(bool(request.get("compile_baseline", True)))
 
 
@@ -190,6 +204,7 @@ class _Judgement(Judgement[Result]):
                 self.spend("load", time.monotonic() - begin)
                 if self.asked == "compile":
                     return self._compiled()
+                self.bench.spare.begin(self.plan.shared_bytes)
                 failure = self.correctness()
                 if failure is not None:
                     return failure
@@ -279,36 +294,35 @@ class _Judgement(Judgement[Result]):
             if original / first < constants.SCREENING_FLOOR:
                 self.spend("screen", time.monotonic() - begin - waited)
                 return self._slow(original, first)
+            self.spend("screen", time.monotonic() - begin - waited)
             self.progress("measuring")
-            found = self._measure(candidate, constants.ROUNDS)
+            begin = time.monotonic()
+            self.bench.spare.start(self.plan.shared_bytes)  # not while the clock runs
+            compiled = [self.bench.compiled] if self.bench.compiled is not None else []
+            contenders = [self.bench.eager, *compiled, candidate]
+            found = timing.measure(contenders, constants.ROUNDS)
             if found.drift("eager") > constants.DRIFT:
-                found = self._measure(candidate, constants.ROUNDS)
+                found = timing.measure(contenders, constants.ROUNDS)
+            self.spend("time", time.monotonic() - begin)
+            begin = time.monotonic()
             if found.ratio("eager", "candidate").low > 1.0:
                 found = self._confirmed(found)
+            self.spend("confirm", time.monotonic() - begin)
             clocks = self.bench.device.clocks()
             throttled = self.bench.device.throttled()
-        self.spend("time", time.monotonic() - begin - waited)
         return self._measured(found, clocks, throttled)
-
-    def _contenders(self, candidate: TapeContender) -> list[Any]:
-        compiled = [self.bench.compiled] if self.bench.compiled is not None else []
-        return [self.bench.eager, *compiled, candidate]
-
-    def _measure(self, candidate: TapeContender, rounds: int) -> timing.Measurement:
-        return timing.measure(self._contenders(candidate), rounds)
 
     def _confirmed(self, found: timing.Measurement) -> timing.Measurement:
         """The measurement, or the one of a fresh process where that doesn't agree on a win."""
         self.progress("measuring again in a fresh process")
-        self.bench.replayer.stop()
-        loaded = LoadedTape(self.bench.replayer, self.tape, plan=self.plan)
+        loaded = LoadedTape(self.bench.take_spare(), self.tape, plan=self.plan)
         own = self.references.expected("own")
         loaded.bind(own.inputs, own.state)
         self.loaded = loaded
-        again = self._measure(TapeContender(loaded, self.checked, self.seed),
-                              constants.CONFIRMING_ROUNDS)
-        first, second = (m.ratio("eager", "candidate") for m in (found, again))
-        return again if second.low <= 1.0 or second.low < first.low * 0.5 else found
+        again = timing.measure(
+            [self.bench.eager, TapeContender(loaded, self.checked, self.seed)],
+            constants.CONFIRMING_ROUNDS)
+        return found if again.ratio("eager", "candidate").low > 1.0 else again
 
     def _slow(self, original: float, optimized: float) -> dict[str, Any]:
         ratio = original / optimized
@@ -322,8 +336,8 @@ class _Judgement(Judgement[Result]):
 
     def _measured(self, found: timing.Measurement, clocks: dict[str, int],
                   throttled: bool) -> dict[str, Any]:
-        names = [c.name for c in self._contenders(None)[:-1]]  # type: ignore[arg-type]
-        ratios = {name: found.ratio(name, "candidate") for name in names}
+        ratios = {name: found.ratio(name, "candidate") for name in ("eager", "compile")
+                  if name in found.blocks}
         eager = ratios["eager"]
         code, stage, text = self._decide(found, eager, throttled)
         lines = [text]

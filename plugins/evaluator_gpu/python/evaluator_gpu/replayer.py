@@ -71,12 +71,14 @@ class Replayer:
         self._process: subprocess.Popen[bytes] | None = None
         self._memory: mmap.mmap | None = None
         self._buffered = b""
+        self._ready = False
         self.info: dict[str, Any] = {}
 
     # -- the process ----------------------------------------------------------------------------
 
-    def start(self, shared_bytes: int = _SMALLEST) -> None:
-        """Raises WorkerError (unavailable) without a usable GPU or driver."""
+    def begin(self, shared_bytes: int = 0) -> None:
+        """Starts the process without waiting for it; nothing where one runs that is large enough.
+        Raises WorkerError (unavailable) where that can't be done."""
         if self._process is not None and self._memory is not None and \
                 len(self._memory) >= shared_bytes:
             return
@@ -92,10 +94,19 @@ class Replayer:
         except OSError as error:
             self.stop()
             raise WorkerError("unavailable", f"the replay program {self._binary.name} can't be "
-                              f"started: {error.strerror}; reinstall the plugin.") from None
+                              f"started: {error.strerror}; reinstall the plugin, or use a task "
+                              "with smaller tensors.") from None
         finally:
             os.close(fd)
         self._buffered = b""
+        self._ready = False
+
+    def start(self, shared_bytes: int = 0) -> None:
+        """Starts the process and waits until it has its GPU. Raises WorkerError (unavailable)
+        without a usable GPU or driver."""
+        self.begin(shared_bytes)
+        if self._ready:
+            return
         try:
             answer = self._line(time.monotonic() + _START_S)
         except (Hang, EOFError):
@@ -105,17 +116,20 @@ class Replayer:
         if not answer.get("ok"):
             self.stop()
             raise WorkerError("unavailable", f"{answer.get('message')}.")
+        self._ready = True
         self.info = answer
 
     def stop(self) -> None:
-        """Kills the process, whatever it does, and waits for its end."""
+        """Ends the process, whatever it does, and waits for its end."""
         process, self._process = self._process, None
+        self._ready = False
         if process is not None:
-            process.kill()
             for pipe in (process.stdin, process.stdout):
                 with contextlib.suppress(OSError):
                     if pipe is not None:
-                        pipe.close()
+                        pipe.close()  # it watches its stdin
+            with contextlib.suppress(PermissionError):
+                process.kill()
             process.wait()
         self._memory = None
 

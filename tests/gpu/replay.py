@@ -176,7 +176,7 @@ CHECKS: tuple[Callable[[replayer.Replayer], None], ...] = (
 
 def main() -> int:
     """Runs every check; 1 if one failed."""
-    player = replayer.Replayer(Path(sys.argv[1]).resolve())
+    player = replayer.Replayer([str(Path(sys.argv[1]).resolve())])
     for check in CHECKS:
         try:
             check(player)

@@ -112,7 +112,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     binary = options.build / "lib/kernel_evolve/plugins/evaluator_gpu/ke_replay"
-    player = replayer.Replayer(binary.resolve())
+    player = replayer.Replayer([str(binary.resolve())])
     report = {}
     for name, (count, times) in LENGTHS.items():
         report[name] = found = pairs(player, count, times, options.pairs)

@@ -83,6 +83,7 @@ class NoDriver : public std::runtime_error {
   X(set_access, "cuMemSetAccess", CUdeviceptr, size_t, const CUmemAccessDesc*, size_t)             \
   X(copy_to_device, "cuMemcpyHtoD_v2", CUdeviceptr, const void*, size_t)                           \
   X(copy_to_host, "cuMemcpyDtoH_v2", void*, CUdeviceptr, size_t)                                   \
+  X(register_host, "cuMemHostRegister_v2", void*, size_t, unsigned)                                \
   X(copy, "cuMemcpyDtoDAsync_v2", CUdeviceptr, CUdeviceptr, size_t, CUstream)                      \
   X(fill, "cuMemsetD8Async", CUdeviceptr, unsigned char, size_t, CUstream)                         \
   X(load_module, "cuModuleLoadData", CUmodule*, const void*)                                       \

@@ -44,7 +44,8 @@ Player::Player(const Cuda& cuda, int device) : cuda_(cuda) {
   cuda_.Check(cuda_.set_context(context_), "making a context");
   // A kernel has no business allocating: the heap would outlive a sample.
   (void)cuda_.set_limit(kMallocHeap, 1 << 16);
-  cuda_.Check(cuda_.create_stream(&stream_, 1), "making a stream");
+  // Not the kind that overtakes copies from and to the host.
+  cuda_.Check(cuda_.create_stream(&stream_, 0), "making a stream");
   cuda_.Check(cuda_.create_event(&begin_, 0), "making an event");
   cuda_.Check(cuda_.create_event(&end_, 0), "making an event");
   cuda_.Check(cuda_.load_module(&pause_.module, kKernels), "compiling the replay's kernels");
@@ -164,6 +165,8 @@ void Player::Write(size_t index, const SharedMemory& shared) {
   cuda_.Check(cuda_.copy_to_device(originals_[index]->address(), shared.data + *planned.data,
                                    planned.bytes),
               "copying to the device");
+  // A copy from pageable memory may return before it has arrived.
+  cuda_.Check(cuda_.synchronize(), "copying to the device");
 }
 
 Player::Buffers& Player::At(Placement placement) {

@@ -82,7 +82,8 @@ int ke_restrict_files(const struct ke_jail_spec* spec) {
     failure = allow(ruleset, bind->path, bind->writable ? wanted.files : read);
   }
   /* The driver names its threads; which process that will be is not known here. */
-  if (failure == 0 && spec->gpu) failure = allow(ruleset, "/proc", read | KE_WRITE_FILE);
+  if (failure == 0 && spec->gpu)
+    failure = allow(ruleset, "/proc", (read | KE_WRITE_FILE | KE_TRUNCATE) & wanted.files);
   if (failure == 0 && syscall(kRestrictSelf, ruleset, 0) != 0) failure = -errno;
   close(ruleset);
   return failure;

@@ -21,8 +21,9 @@ import torch
 
 from evaluator_gpu import baseline, constants, feedback, floors, timing
 from evaluator_gpu.device import Device
-from evaluator_gpu.plan import NotReplayable, make_plan
-from evaluator_gpu.replayer import Fault, Hang, LoadedTape, OutOfMemory, Replayer, Result
+from evaluator_gpu.plan import NeedsPyTorch, NotReplayable, make_plan
+from evaluator_gpu.replayer import (
+    Fault, Hang, LoadedTape, OutOfMemory, Replayer, Result, SharedMemory, torch_command)
 from evaluator_gpu.verdict import from_record_failure, make_verdict, provenance
 from kernel_evolve_worker.context import Context
 from kernel_evolve_worker.correctness.check import check
@@ -52,32 +53,33 @@ class Bench:
         """Raises WorkerError: unavailable without a GPU, validation for mistakes of the task."""
         # <plugin>/python/evaluator_gpu/judge.py, as it was found: the folder may be a link.
         binary = Path(os.path.abspath(__file__)).parents[2] / "ke_replay"
-        self.replayer = Replayer(binary)
-        self.spare = Replayer(binary)  # made ahead of need: a context takes a quarter of a second
-        self.replayer.start()
+        self.memory = SharedMemory(register=True)
+        # A spare of each is made ahead of need: a context takes a quarter of a second, PyTorch two.
+        self.native = [Replayer([str(binary)], self.memory) for _ in range(2)]
+        self.mixed = [Replayer(torch_command(), self.memory) for _ in range(2)]
         if not torch.cuda.is_available():
+            self.native[0].start()  # says what is missing, in words
             raise WorkerError("unavailable", "this PyTorch has no CUDA; install one that has.")
-        self.device = Device(str(self.replayer.info.get("bus", "")))
+        self.native[0].begin()
+        torch.cuda.init()
+        self.native[0].start()
+        self.info = self.native[0].info
+        self.device = Device(str(self.info.get("bus", "")))
         task = request["task"]
         loaded = load_task(task["source"], task.get("path") or f"{task.get('name', 'task')}.py")
         self.references = References(loaded, int(request.get("seed") or 0), device="cuda")
         try_references(self.references)
         self.inputs = clone_inputs(self.references.own_inputs)
         self.eager = baseline.eager(self.references.model, self.inputs)
+        self.eager_ms = statistics.median(self.eager.sample(3))
         self.floor_bytes = floors.bytes_that_matter(self.references.model, self.inputs)
         self.compiled: baseline.TorchContender | None = None
         self.compile_note: str | None = None
 
     def stop(self) -> None:
         """Ends the replayers."""
-        self.replayer.stop()
-        self.spare.stop()
-
-    def take_spare(self) -> Replayer:
-        """A fresh replayer in place of the one in use."""
-        old, self.replayer, self.spare = self.replayer, self.spare, self.replayer
-        old.stop()
-        return self.replayer
+        for replayer in [*self.native, *self.mixed]:
+            replayer.stop()
 
     def compile_baseline(self, context: Context) -> None:
         """Compiles the reference once."""
@@ -127,9 +129,12 @@ def judge(request: dict[str, Any], context: Context) -> dict[str, Any]:
         return from_record_failure(record, asked)
     try:
         tape = Tape.load(record["tape"]["path"])
-        plan = make_plan(tape)
+        try:
+            plan, mixed = make_plan(tape), None
+        except NeedsPyTorch as reason:
+            plan, mixed = make_plan(tape, operators=True), str(reason)
     except NotReplayable as reason:
-        text = f"uncovered: {reason}; only Triton launches and fills are measured here."
+        text = f"uncovered: {reason}."
         return make_verdict(asked=asked, stage="correctness", ok=False, code="uncovered",
                             reason=text, feedback=[text], provenance=provenance(record),
                             seconds=seconds_of(record))
@@ -139,7 +144,7 @@ def judge(request: dict[str, Any], context: Context) -> dict[str, Any]:
                             reason=text, provenance=provenance(record))
     begin = time.monotonic()
     bench = _bench(request, context)
-    judgement = _Judgement(bench, record, tape, plan, context, asked)
+    judgement = _Judgement(bench, record, tape, plan, context, asked, mixed)
     judgement.spend("task", time.monotonic() - begin)
     return judgement.verdict(bool(request.get("compile_baseline", True)))
 
@@ -177,9 +182,11 @@ class _Judgement(Judgement[Result]):
     """One candidate before the judge."""
 
     def __init__(self, bench: Bench, record: dict[str, Any], tape: Tape, plan: Any,
-                 context: Context, asked: str) -> None:
+                 context: Context, asked: str, mixed: str | None = None) -> None:
         super().__init__(bench.references, context)
         self.bench = bench
+        self.mixed = mixed  # why the native replay can't do it
+        self.replayers = bench.native if mixed is None else bench.mixed
         self.record = record
         self.tape = tape
         self.plan = plan
@@ -198,13 +205,13 @@ class _Judgement(Judgement[Result]):
         try:
             with self.bench.device.held(self.context.time_left(), self.progress, alone=False):
                 begin = time.monotonic()
-                self.loaded = LoadedTape(self.bench.replayer, self.tape, plan=self.plan)
+                self.loaded = LoadedTape(self.replayers[0], self.tape, plan=self.plan)
                 self.kernels = feedback.kernel_entries(self.tape, self.plan.text,
                                                        self.loaded.kernels)
                 self.spend("load", time.monotonic() - begin)
                 if self.asked == "compile":
                     return self._compiled()
-                self.bench.spare.begin(self.plan.shared_bytes)
+                self.replayers[1].begin(self.plan.shared_bytes)
                 failure = self.correctness()
                 if failure is not None:
                     return failure
@@ -233,7 +240,9 @@ class _Judgement(Judgement[Result]):
     # Correctness ----------------------------------------------------------------------------
 
     def _deadline(self) -> float:
-        return min(constants.RUN_DEADLINE_S, max(2.0, self.context.time_left() - 5.0))
+        """Seconds that one run may take."""
+        fair = constants.RUN_S + constants.HOPELESS * self.bench.eager_ms * 1e-3
+        return min(fair, max(2.0, self.context.time_left() - 5.0))
 
     def execute(self, expected: Expected) -> Result:
         assert self.loaded is not None
@@ -297,7 +306,7 @@ class _Judgement(Judgement[Result]):
             self.spend("screen", time.monotonic() - begin - waited)
             self.progress("measuring")
             begin = time.monotonic()
-            self.bench.spare.start(self.plan.shared_bytes)  # not while the clock runs
+            self.replayers[1].start(self.plan.shared_bytes)  # not while the clock runs
             compiled = [self.bench.compiled] if self.bench.compiled is not None else []
             contenders = [self.bench.eager, *compiled, candidate]
             found = timing.measure(contenders, constants.ROUNDS)
@@ -315,7 +324,9 @@ class _Judgement(Judgement[Result]):
     def _confirmed(self, found: timing.Measurement) -> timing.Measurement:
         """The measurement, or the one of a fresh process where that doesn't agree on a win."""
         self.progress("measuring again in a fresh process")
-        loaded = LoadedTape(self.bench.take_spare(), self.tape, plan=self.plan)
+        self.replayers.reverse()
+        loaded = LoadedTape(self.replayers[0], self.tape, plan=self.plan)
+        self.replayers[1].stop()
         own = self.references.expected("own")
         loaded.bind(own.inputs, own.state)
         self.loaded = loaded
@@ -359,7 +370,7 @@ class _Judgement(Judgement[Result]):
 
     def _bandwidth_share(self, milliseconds: float) -> float:
         """The share of a time that reading what matters takes at the peak; 0 if unknown."""
-        peak = floors.bandwidth(self.bench.replayer.info)
+        peak = floors.bandwidth(self.bench.info)
         return self.bench.floor_bytes / peak / (milliseconds * 1e-3) if peak else 0.0
 
     def _decide(self, found: timing.Measurement, eager: timing.Ratio,
@@ -405,10 +416,11 @@ class _Judgement(Judgement[Result]):
             skipped.append(self.bench.compile_note)
         if correct and not self.repeats:
             skipped.append("timed calls were not compared: their sums have no fixed order")
-        others = self.bench.device.others(own=2)
+        running = sum(r.running for r in [*self.bench.native, *self.bench.mixed])
+        others = self.bench.device.others(own=1 + running)
         if others:
             skipped.append(f"{others} other processes hold a context on this GPU")
-        info = self.bench.replayer.info
+        info = self.bench.info
         return make_verdict(
             asked=self.asked, stage=stage, ok=ok, code=code, reason=reason, correct=correct,
             weak=bool(correct) and self.weak and self.asked == "full",
@@ -420,6 +432,7 @@ class _Judgement(Judgement[Result]):
                 reduction_depth=self.references.trace.depth,
                 hardware={key: info.get(key) for key in
                           ("name", "driver", "sms", "l2_bytes", "memory_bytes")},
+                replay="native" if self.mixed is None else f"PyTorch, for {self.mixed}",
                 timing_protocol=constants.VERSION, compile=self.bench.compile_note, **more))
 
 

@@ -12,6 +12,7 @@ import mmap
 import os
 import select
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,42 +63,96 @@ class Result:
     hashes: list[int] = field(default_factory=list)
 
 
-class Replayer:
-    """One ke_replay process; started when needed. Not thread-safe."""
+class SharedMemory:
+    """Memory that this process and its replayers see, for one of them at a time.
 
-    def __init__(self, binary: Path, device: int = 0) -> None:
-        self._binary = binary
+    Kept over their lives and registered with CUDA, so that its pages are touched once and copies
+    run at the bus's speed.
+    """
+
+    def __init__(self, register: bool = False) -> None:
+        self._register = register
+        self.fd = -1
+        self.generation = 0  # rises whenever the memory is another one
+        self._map: mmap.mmap | None = None
+        self._whole: torch.Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self._map) if self._map is not None else 0
+
+    def grow(self, size: int) -> bool:
+        """Makes room for `size` bytes; True where the memory is another one now. Raises OSError."""
+        if self._map is not None and size <= len(self._map):
+            return False
+        size = max(_SMALLEST, size)
+        self.close()
+        self.generation += 1
+        self.fd = os.memfd_create("ke-replay")
+        os.ftruncate(self.fd, size)
+        self._map = mmap.mmap(self.fd, size)
+        self._whole = torch.frombuffer(self._map, dtype=torch.uint8)
+        if self._register:
+            torch.cuda.cudart().cudaHostRegister(self._whole.data_ptr(), size, 0)
+        return True
+
+    def part(self, place: int, size: int) -> torch.Tensor:
+        """`size` bytes, uint8 on the CPU; writing changes them."""
+        assert self._whole is not None
+        return self._whole[place:place + size]
+
+    def close(self) -> None:
+        """Gives the memory back once no tensor uses it."""
+        if self._whole is not None and self._register:
+            torch.cuda.cudart().cudaHostUnregister(self._whole.data_ptr())
+        self._whole = self._map = None
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+class Replayer:
+    """One replaying process; started when needed. Not thread-safe.
+
+    command: what to start, before the three arguments that every replay takes: the shared
+    memory's descriptor, its size and the device's number.
+    """
+
+    def __init__(self, command: list[str], memory: SharedMemory | None = None,
+                 device: int = 0) -> None:
+        self._command = command
         self._device = device
         self._process: subprocess.Popen[bytes] | None = None
-        self._memory: mmap.mmap | None = None
+        self.memory = memory or SharedMemory()
+        self._generation = 0  # of the memory that the process has
         self._buffered = b""
         self._ready = False
         self.info: dict[str, Any] = {}
 
     # -- the process ----------------------------------------------------------------------------
 
+    @property
+    def running(self) -> bool:
+        """Whether the process has been started and not stopped."""
+        return self._process is not None
+
     def begin(self, shared_bytes: int = 0) -> None:
-        """Starts the process without waiting for it; nothing where one runs that is large enough.
+        """Starts the process without waiting for it; nothing where one runs with memory enough.
         Raises WorkerError (unavailable) where that can't be done."""
-        if self._process is not None and self._memory is not None and \
-                len(self._memory) >= shared_bytes:
-            return
-        self.stop()
-        shared_bytes = max(_SMALLEST, shared_bytes)
-        fd = os.memfd_create("ke-replay")
         try:
-            os.ftruncate(fd, shared_bytes)
-            self._memory = mmap.mmap(fd, shared_bytes)
+            self.memory.grow(max(1, shared_bytes))
+            if self._process is not None and self._generation == self.memory.generation:
+                return
+            self.stop()
+            self._generation = self.memory.generation
+            fd = self.memory.fd
             self._process = subprocess.Popen(
-                [str(self._binary), str(fd), str(shared_bytes), str(self._device)],
+                [*self._command, str(fd), str(len(self.memory)), str(self._device)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[fd])
         except OSError as error:
             self.stop()
-            raise WorkerError("unavailable", f"the replay program {self._binary.name} can't be "
+            raise WorkerError("unavailable", f"the replay {Path(self._command[0]).name} can't be "
                               f"started: {error.strerror}; reinstall the plugin, or use a task "
                               "with smaller tensors.") from None
-        finally:
-            os.close(fd)
         self._buffered = b""
         self._ready = False
 
@@ -131,7 +186,6 @@ class Replayer:
             with contextlib.suppress(PermissionError):
                 process.kill()
             process.wait()
-        self._memory = None
 
     def _line(self, deadline: float) -> dict[str, Any]:
         assert self._process is not None and self._process.stdout is not None
@@ -179,13 +233,6 @@ class Replayer:
             raise Fault(code, -1, text)
         raise WorkerError("internal", f"the replay refuses its plan: {text}.")
 
-    def shared(self, place: int, size: int) -> torch.Tensor:
-        """`size` bytes of the shared memory, uint8 on the CPU; writing changes it."""
-        assert self._memory is not None
-        if size == 0:
-            return torch.empty(0, dtype=torch.uint8)
-        return torch.frombuffer(self._memory, dtype=torch.uint8, count=size, offset=place)
-
 
 class LoadedTape:
     """A tape in a replayer, with the data it runs on. `device`: where results are put."""
@@ -206,10 +253,10 @@ class LoadedTape:
         self.kernels = replayer.ask("load", plan=self.plan.text)["kernels"]
 
     def _data(self, name: str) -> torch.Tensor:
-        return self.replayer.shared(self.plan.data[name], self.tape.buffers[name]["bytes"])
+        return self.replayer.memory.part(self.plan.data[name], self.tape.buffers[name]["bytes"])
 
     def _fetched(self, name: str) -> torch.Tensor:
-        return self.replayer.shared(self.plan.fetch[name], self.tape.buffers[name]["bytes"])
+        return self.replayer.memory.part(self.plan.fetch[name], self.tape.buffers[name]["bytes"])
 
     @staticmethod
     def _view(memory: torch.Tensor, ref: dict[str, Any]) -> torch.Tensor:
@@ -293,3 +340,13 @@ class LoadedTape:
         """ke_replay's answer to `time`: milliseconds of each sample, and how many were wrong."""
         return self.replayer.ask("time", deadline_s, samples=samples, poison=poison,
                                  pause_ns=pause_ns, seed=seed, hashes=hashes or [])
+
+
+def torch_command() -> list[str]:
+    """Starts the replay that also knows PyTorch's operators, with the paths it needs."""
+    import kernel_evolve_worker
+
+    here = Path(os.path.abspath(__file__))
+    paths = [here.parents[1], Path(kernel_evolve_worker.__file__).parents[1]]
+    return [sys.executable, "-I", str(here.with_name("torch_replay.py")),
+            os.pathsep.join(map(str, paths))]

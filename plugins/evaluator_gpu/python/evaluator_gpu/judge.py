@@ -21,9 +21,9 @@ import torch
 
 from evaluator_gpu import baseline, constants, feedback, floors, timing
 from evaluator_gpu.device import Device
-from evaluator_gpu.plan import NeedsPyTorch, NotReplayable, make_plan
+from evaluator_gpu.plan import NotReplayable, make_plan
 from evaluator_gpu.replayer import (
-    Fault, Hang, LoadedTape, OutOfMemory, Replayer, Result, SharedMemory, torch_command)
+    Fault, Hang, LoadedTape, OutOfMemory, Replayer, Result, SharedMemory)
 from evaluator_gpu.verdict import from_record_failure, make_verdict, provenance
 from kernel_evolve_worker.context import Context
 from kernel_evolve_worker.correctness.check import check
@@ -54,16 +54,15 @@ class Bench:
         # <plugin>/python/evaluator_gpu/judge.py, as it was found: the folder may be a link.
         binary = Path(os.path.abspath(__file__)).parents[2] / "ke_replay"
         self.memory = SharedMemory(register=True)
-        # A spare of each is made ahead of need: a context takes a quarter of a second, PyTorch two.
-        self.native = [Replayer([str(binary)], self.memory) for _ in range(2)]
-        self.mixed = [Replayer(torch_command(), self.memory) for _ in range(2)]
+        # The one in use and a spare, made ahead of need: a context takes a quarter of a second.
+        self.replayers = [Replayer([str(binary)], self.memory) for _ in range(2)]
         if not torch.cuda.is_available():
-            self.native[0].start()  # says what is missing, in words
+            self.replayers[0].start()  # says what is missing, in words
             raise WorkerError("unavailable", "this PyTorch has no CUDA; install one that has.")
-        self.native[0].begin()
+        self.replayers[0].begin()
         torch.cuda.init()
-        self.native[0].start()
-        self.info = self.native[0].info
+        self.replayers[0].start()
+        self.info = self.replayers[0].info
         self.device = Device(str(self.info.get("bus", "")))
         task = request["task"]
         loaded = load_task(task["source"], task.get("path") or f"{task.get('name', 'task')}.py")
@@ -78,7 +77,7 @@ class Bench:
 
     def stop(self) -> None:
         """Ends the replayers."""
-        for replayer in [*self.native, *self.mixed]:
+        for replayer in self.replayers:
             replayer.stop()
 
     def compile_baseline(self, context: Context) -> None:
@@ -129,12 +128,9 @@ def judge(request: dict[str, Any], context: Context) -> dict[str, Any]:
         return from_record_failure(record, asked)
     try:
         tape = Tape.load(record["tape"]["path"])
-        try:
-            plan, mixed = make_plan(tape), None
-        except NeedsPyTorch as reason:
-            plan, mixed = make_plan(tape, operators=True), str(reason)
+        plan = make_plan(tape)
     except NotReplayable as reason:
-        text = f"uncovered: {reason}."
+        text = f"uncovered: {reason}; only Triton launches and fills are measured here."
         return make_verdict(asked=asked, stage="correctness", ok=False, code="uncovered",
                             reason=text, feedback=[text], provenance=provenance(record),
                             seconds=seconds_of(record))
@@ -144,7 +140,7 @@ def judge(request: dict[str, Any], context: Context) -> dict[str, Any]:
                             reason=text, provenance=provenance(record))
     begin = time.monotonic()
     bench = _bench(request, context)
-    judgement = _Judgement(bench, record, tape, plan, context, asked, mixed)
+    judgement = _Judgement(bench, record, tape, plan, context, asked)
     judgement.spend("task", time.monotonic() - begin)
     return judgement.verdict(bool(request.get("compile_baseline", True)))
 
@@ -182,11 +178,10 @@ class _Judgement(Judgement[Result]):
     """One candidate before the judge."""
 
     def __init__(self, bench: Bench, record: dict[str, Any], tape: Tape, plan: Any,
-                 context: Context, asked: str, mixed: str | None = None) -> None:
+                 context: Context, asked: str) -> None:
         super().__init__(bench.references, context)
         self.bench = bench
-        self.mixed = mixed  # why the native replay can't do it
-        self.replayers = bench.native if mixed is None else bench.mixed
+        self.replayers = bench.replayers
         self.record = record
         self.tape = tape
         self.plan = plan
@@ -416,7 +411,7 @@ class _Judgement(Judgement[Result]):
             skipped.append(self.bench.compile_note)
         if correct and not self.repeats:
             skipped.append("timed calls were not compared: their sums have no fixed order")
-        running = sum(r.running for r in [*self.bench.native, *self.bench.mixed])
+        running = sum(r.running for r in self.bench.replayers)
         others = self.bench.device.others(own=1 + running)
         if others:
             skipped.append(f"{others} other processes hold a context on this GPU")
@@ -432,7 +427,6 @@ class _Judgement(Judgement[Result]):
                 reduction_depth=self.references.trace.depth,
                 hardware={key: info.get(key) for key in
                           ("name", "driver", "sms", "l2_bytes", "memory_bytes")},
-                replay="native" if self.mixed is None else f"PyTorch, for {self.mixed}",
                 timing_protocol=constants.VERSION, compile=self.bench.compile_note, **more))
 
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evaluator_gpu import elf
-from kernel_evolve_worker.recording.tape import (
-    Tape, TapeError, decode_value, dtype_named, tree_refs)
+from kernel_evolve_worker.recording.tape import Tape, TapeError, dtype_named, tree_refs
 
 MAX_BYTES = 64 << 30  # of all buffers of a tape
 # What a launch may ask for that a plain launch can't give.
@@ -34,11 +33,7 @@ _FULL = ("aten.full.default", "aten.full_like.default", "aten.new_full.default",
 
 
 class NotReplayable(Exception):
-    """The tape needs what no replay can do; the text says what."""
-
-
-class NeedsPyTorch(NotReplayable):
-    """The tape needs an operator of PyTorch."""
+    """The tape needs what the native replay can't do; the text says what."""
 
 
 @dataclass
@@ -55,12 +50,10 @@ class Plan:
     hashed: bool = True
 
 
-def make_plan(tape: Tape, operators: bool = False) -> Plan:
-    """Raises NotReplayable, or TapeError for a tape that contradicts itself. operators: whether
-    the replay can run PyTorch's (torch_replay.py)."""
-    plan = Plan({"buffers": [], "kernels": [], "steps": [], "results": [], "names": {}}, {})
+def make_plan(tape: Tape) -> Plan:
+    """Raises NotReplayable, or TapeError for a tape that contradicts itself."""
+    plan = Plan({"buffers": [], "kernels": [], "steps": [], "results": []}, {})
     _place_buffers(tape, plan)
-    plan.text["names"] = plan.names
     numbers = {}
     for name, kernel in tape.kernels.items():
         numbers[name] = len(plan.text["kernels"])
@@ -68,8 +61,6 @@ def make_plan(tape: Tape, operators: bool = False) -> Plan:
     for step in tape.steps:
         if step["op"] == "launch":
             plan.text["steps"].append(_launch(tape, plan, step, numbers))
-        elif operators:
-            plan.text["steps"].append(_kept(tape, step))
         else:
             plan.text["steps"].append(_operator(tape, plan, step))
     for ref in tree_refs(tape.outputs):
@@ -226,27 +217,13 @@ def _operator(tape: Tape, plan: Plan, step: dict[str, Any]) -> dict[str, Any]:
     target = next((ref for ref in step["out"] if ref), None)
     value = 0 if name in _ZEROS else _filling(name, step)
     if target is None or value is None:
-        raise NeedsPyTorch(f"the operator {name} between launches")
+        raise NotReplayable(f"the operator {name} between launches")
     span = _span(tape, target)
     byte = _byte_of(value, target["dtype"])
     if span is None or byte is None:
-        raise NeedsPyTorch(f"the operator {name} with that value or layout")
+        raise NotReplayable(f"the operator {name} with that value or layout")
     return {"fill": byte, "buffer": plan.names[target["buffer"]], "offset": span[0],
             "bytes": span[1]}
-
-
-def _kept(tape: Tape, step: dict[str, Any]) -> dict[str, Any]:
-    """An operator as the tape has it, its references checked."""
-    def checked(ref: dict[str, Any]) -> None:
-        check_ref(tape, ref)
-
-    decode_value(step["args"], checked)
-    for value in step["kwargs"].values():
-        decode_value(value, checked)
-    for ref in [*step["out"], *step.get("writes", [])]:
-        if ref:
-            check_ref(tape, ref)
-    return {"aten": step}
 
 
 def _filling(name: str, step: dict[str, Any]) -> Any:

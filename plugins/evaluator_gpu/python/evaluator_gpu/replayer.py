@@ -12,7 +12,6 @@ import mmap
 import os
 import select
 import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -340,13 +339,3 @@ class LoadedTape:
         """ke_replay's answer to `time`: milliseconds of each sample, and how many were wrong."""
         return self.replayer.ask("time", deadline_s, samples=samples, poison=poison,
                                  pause_ns=pause_ns, seed=seed, hashes=hashes or [])
-
-
-def torch_command() -> list[str]:
-    """Starts the replay that also knows PyTorch's operators, with the paths it needs."""
-    import kernel_evolve_worker
-
-    here = Path(os.path.abspath(__file__))
-    paths = [here.parents[1], Path(kernel_evolve_worker.__file__).parents[1]]
-    return [sys.executable, "-I", str(here.with_name("torch_replay.py")),
-            os.pathsep.join(map(str, paths))]

@@ -2,11 +2,13 @@
 // stdin and stdout (REPLAY.md) and shares a range of memory with the process that started it.
 //
 // usage: ke_replay SHARED_FD SHARED_BYTES DEVICE
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
@@ -28,7 +30,23 @@ constexpr int kNoDevice = 3;
 constexpr int kFault = 4;  // the device refused; this process can do no more
 constexpr int kMostSamples = 100000;
 
-void Say(const json& line) { std::cout << line.dump() << std::endl; }
+// Where answers go. What a kernel prints is written to stdout by the driver, at a time of its
+// choosing, and must not be taken for an answer: stdout leads to stderr.
+std::FILE* Answers() {
+  static std::FILE* const file = [] {
+    const int fd = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (fd < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) std::_Exit(kUsage);
+    return ::fdopen(fd, "w");
+  }();
+  return file;
+}
+
+void Say(const json& line) {
+  // An error's text may quote bytes that are no UTF-8.
+  const std::string text = line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  (void)std::fwrite(text.data(), 1, text.size(), Answers());
+  (void)std::fflush(Answers());
+}
 
 SharedMemory Share(const char* fd, const char* bytes) {
   SharedMemory shared;
@@ -123,6 +141,7 @@ int Main(int argc, char** argv) {
     std::cerr << "usage: ke_replay SHARED_FD SHARED_BYTES DEVICE\n";
     return kUsage;
   }
+  (void)Answers();  // before the driver is there
   try {
     EndWithStdin();
     const SharedMemory shared = Share(argv[1], argv[2]);

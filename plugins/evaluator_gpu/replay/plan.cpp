@@ -14,7 +14,10 @@ constexpr uint32_t kMostShared = 1U << 20U;
 [[noreturn]] void Refuse(const std::string& what) { throw BadRequest("the plan has " + what); }
 
 uint64_t Whole(const json& value, const char* what) {
-  if (!value.is_number_integer() || value < 0) Refuse(std::string("no whole number as ") + what);
+  const bool whole = value.is_number_integer();
+  if (!whole || (!value.is_number_unsigned() && value.get<int64_t>() < 0)) {
+    Refuse(std::string("no whole number as ") + what);
+  }
   return value.get<uint64_t>();
 }
 

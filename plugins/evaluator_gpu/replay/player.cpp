@@ -101,6 +101,8 @@ void Player::Unload() {
   }
   kernels_.clear();
   images_.clear();
+  counts_ = nullptr;
+  plan_ = {};
 }
 
 void Player::LoadKernel(size_t index) {
@@ -121,6 +123,15 @@ void Player::LoadKernel(size_t index) {
 
 json Player::Load(Plan plan, const SharedMemory& shared) {
   Unload();
+  try {
+    return Prepared(std::move(plan), shared);
+  } catch (const std::exception&) {
+    Unload();  // nothing half made is run
+    throw;
+  }
+}
+
+json Player::Prepared(Plan plan, const SharedMemory& shared) {
   plan_ = std::move(plan);
   json resources = json::array();
   for (const PlannedKernel& planned : plan_.kernels) {
@@ -170,11 +181,14 @@ void Player::Write(size_t index, const SharedMemory& shared) {
 }
 
 Player::Buffers& Player::At(Placement placement) {
+  if (counts_ == nullptr) throw BadRequest("nothing is loaded");
   Buffers& buffers = placement == Placement::kGuard ? guarded_ : natural_;
   if (buffers.empty()) {
+    Buffers made;  // all of them, or none
     for (const PlannedBuffer& planned : plan_.buffers) {
-      buffers.push_back(std::make_unique<Buffer>(cuda_, device_, planned.bytes, placement));
+      made.push_back(std::make_unique<Buffer>(cuda_, device_, planned.bytes, placement));
     }
+    buffers = std::move(made);
   }
   return buffers;
 }

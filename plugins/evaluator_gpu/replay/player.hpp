@@ -54,7 +54,7 @@ class Player {
   nlohmann::json Describe() const;
 
   // Loads kernels, makes buffers and takes their first contents from `shared`. What was loaded
-  // before is dropped. Returns the kernels' resources.
+  // before is dropped, also where this fails. Returns the kernels' resources.
   nlohmann::json Load(Plan plan, const SharedMemory& shared);
   // Takes a buffer's first content anew from `shared`.
   void Write(size_t buffer, const SharedMemory& shared);
@@ -77,6 +77,8 @@ class Player {
   };
   using Buffers = std::vector<std::unique_ptr<Buffer>>;
 
+  nlohmann::json Prepared(Plan plan, const SharedMemory& shared);
+  // Buffers in that placement, made when first asked for. Throws BadRequest without a plan.
   Buffers& At(Placement placement);
   void Prepare(const Buffers& buffers, unsigned char poison, bool redzones);
   void Enqueue(const Buffers& buffers, size_t step);

@@ -1,0 +1,566 @@
+// A driver of CUDA for tests, in the place of libcuda.so.1: the device's memory is host memory with
+// real pages, kernels are the functions below, found by name, and the clock counts launches.
+//
+// Kernels run when they are launched; what they do wrong is told at the next wait, as CUDA does.
+// Environment:
+//   FAKE_CUDA_FAIL=cuInit:100[,...]   that function returns that code; cuMemCreate:2@5 from its
+//                                     fifth call on
+//   FAKE_CUDA_MEMORY=BYTES            how much the device has
+//   FAKE_CUDA_LOG=FILE                a line per launch ("launch NAME"), event and loaded module
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugins/evaluator_gpu/replay/cuda.hpp"
+
+namespace kernel_evolve::replay {
+
+struct CUfunc_st {
+  std::string name;
+  unsigned most_shared = 48U << 10U;
+  int launches = 0;
+};
+struct CUmod_st {
+  std::string image;
+  std::vector<std::unique_ptr<CUfunc_st>> functions;
+};
+struct CUevent_st {
+  uint64_t ns = 0;
+};
+
+namespace {
+
+enum : CUresult {
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kInvalidDevice = 101,
+  kInvalidImage = 200,
+  kNotFound = 500,
+  kIllegalAddress = 700,
+  kOutOfResources = 701
+};
+constexpr size_t kPage = 64U << 10U;
+constexpr uint64_t kLaunchNs = 1000;
+
+struct Mapping {
+  size_t bytes = 0;
+  bool open = false;
+};
+
+struct Device {
+  std::map<CUdeviceptr, Mapping> mapped;
+  std::map<CUmemHandle, size_t> handles;
+  std::map<std::string, int> calls;
+  std::vector<std::unique_ptr<CUmod_st>> modules;
+  CUmemHandle next_handle = 1;
+  size_t used = 0;
+  uint64_t clock_ns = 0;
+  CUresult error = 0;  // of a kernel; lasts
+  bool hangs = false;
+  std::string printed;
+};
+
+Device& The() {
+  static Device device;
+  return device;
+}
+
+size_t MemoryBytes() {
+  const char* const given = std::getenv("FAKE_CUDA_MEMORY");
+  return given != nullptr ? std::strtoull(given, nullptr, 10) : size_t{1} << 30U;
+}
+
+void Log(const std::string& line) {
+  const char* const path = std::getenv("FAKE_CUDA_LOG");
+  if (path == nullptr) return;
+  std::FILE* const file = std::fopen(path, "a");
+  if (file == nullptr) return;
+  (void)std::fprintf(file, "%s\n", line.c_str());
+  (void)std::fclose(file);
+}
+
+// The code that FAKE_CUDA_FAIL wants of this call; 0: none.
+CUresult Wanted(const std::string& name) {
+  const int call = ++The().calls[name];
+  const char* const given = std::getenv("FAKE_CUDA_FAIL");
+  if (given == nullptr) return 0;
+  const std::string wanted = std::string(",") + given + ",";
+  const size_t at = wanted.find("," + name + ":");
+  if (at == std::string::npos) return 0;
+  char* end = nullptr;
+  const auto code =
+      static_cast<CUresult>(std::strtol(wanted.c_str() + at + name.size() + 2, &end, 10));
+  const int from = *end == '@' ? std::atoi(end + 1) : 1;
+  return call >= from ? code : 0;
+}
+
+#define FAKE_ENTER(name) \
+  if (const CUresult wanted = Wanted(name); wanted != 0) return wanted
+
+// What a kernel or a copy reaches; null where any byte of it isn't mapped, and the context is lost.
+unsigned char* Reach(CUdeviceptr where, uint64_t bytes) {
+  Device& device = The();
+  auto next = device.mapped.upper_bound(where);
+  if (next != device.mapped.begin()) {
+    const auto& [start, mapping] = *std::prev(next);
+    const uint64_t inside = where - start;
+    if (mapping.open && inside <= mapping.bytes && bytes <= mapping.bytes - inside) {
+      return reinterpret_cast<unsigned char*>(where);  // NOLINT(performance-no-int-to-ptr)
+    }
+  }
+  device.error = kIllegalAddress;
+  return nullptr;
+}
+
+// -- kernels --------------------------------------------------------------------------------------
+
+struct Launch {
+  CUfunction function;
+  unsigned grid[3];
+  unsigned block;
+  unsigned shared;
+  void** parameters;
+
+  template <typename T>
+  T Get(int number) const {
+    T value;
+    std::memcpy(&value, parameters[number], sizeof value);
+    return value;
+  }
+  uint64_t Long(int number) const { return Get<uint64_t>(number); }
+};
+
+void Copy(CUdeviceptr to, CUdeviceptr from, uint64_t bytes) {
+  unsigned char* const target = Reach(to, bytes);
+  const unsigned char* const source = Reach(from, bytes);
+  if (target != nullptr && source != nullptr) std::memmove(target, source, bytes);
+}
+
+void AddTo(CUdeviceptr sum, uint64_t value) {
+  unsigned char* const where = Reach(sum, sizeof value);
+  if (where == nullptr) return;
+  uint64_t before = 0;
+  std::memcpy(&before, where, sizeof before);
+  before += value;
+  std::memcpy(where, &before, sizeof before);
+}
+
+void Differ(const Launch& launch) {
+  const uint64_t bytes = launch.Long(2);
+  const unsigned char* const a = Reach(launch.Long(0), bytes);
+  const unsigned char* const b = launch.Long(1) != 0 ? Reach(launch.Long(1), bytes) : nullptr;
+  const auto byte = launch.Get<uint32_t>(3);
+  uint64_t count = 0;
+  for (uint64_t i = 0; a != nullptr && i < bytes; ++i) {
+    count += a[i] != (b != nullptr ? b[i] : byte) ? 1U : 0U;
+  }
+  AddTo(launch.Long(4), count);
+}
+
+void Hash(const Launch& launch) {
+  const uint64_t bytes = launch.Long(1);
+  const unsigned char* const data = Reach(launch.Long(0), bytes);
+  uint64_t sum = 0;
+  for (uint64_t i = 0; data != nullptr && i < bytes; ++i) {
+    uint64_t x = i * 0x9E3779B97F4A7C15U + launch.Long(2);
+    x ^= static_cast<uint64_t>(data[i]) << 56U;
+    x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;
+    x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
+    sum += x ^ (x >> 31U);
+  }
+  AddTo(launch.Long(3), sum);
+}
+
+// scale(float* x, float* out, i32 n): twice x, as the kernel of that name that tests record.
+void Scale(const Launch& launch) {
+  const auto count = static_cast<size_t>(launch.Get<int32_t>(2));
+  const unsigned char* const x = Reach(launch.Long(0), count * sizeof(float));
+  unsigned char* const out = Reach(launch.Long(1), count * sizeof(float));
+  for (size_t i = 0; x != nullptr && out != nullptr && i < count; ++i) {
+    float value = 0;
+    std::memcpy(&value, x + i * sizeof value, sizeof value);
+    value *= 2;
+    std::memcpy(out + i * sizeof value, &value, sizeof value);
+  }
+}
+
+// geometry(out): grid, block and dynamic shared memory as u32.
+void Geometry(const Launch& launch) {
+  const uint32_t seen[] = {launch.grid[0], launch.grid[1], launch.grid[2], launch.block,
+                           launch.shared};
+  if (unsigned char* out = Reach(launch.Long(0), sizeof seen)) std::memcpy(out, seen, sizeof seen);
+}
+
+// value(out, v): the 8 bytes of v.
+void Value(const Launch& launch) {
+  if (unsigned char* out = Reach(launch.Long(0), 8)) std::memcpy(out, launch.parameters[1], 8);
+}
+
+// outside(p, i64 offset): one byte at p + offset becomes 0.
+void Outside(const Launch& launch) {
+  if (unsigned char* where = Reach(launch.Long(0) + launch.Long(1), 1)) *where = 0;
+}
+
+// skip_after_first(from, to, bytes, i64 n): copies in the first n launches since it was loaded.
+void SkipAfterFirst(const Launch& launch) {
+  if (launch.function->launches <= launch.Get<int64_t>(3)) {
+    Copy(launch.Long(1), launch.Long(0), launch.Long(2));
+  }
+}
+
+const std::map<std::string, std::function<void(const Launch&)>>& Kernels() {
+  static const std::map<std::string, std::function<void(const Launch&)>> kernels = {
+      {"ke_pause", [](const Launch& launch) { The().clock_ns += launch.Long(0); }},
+      {"ke_read", [](const Launch& launch) { (void)Reach(launch.Long(0), 16 * launch.Long(1)); }},
+      {"ke_differ", Differ},
+      {"ke_hash", Hash},
+      {"ke_scrub",
+       [](const Launch& launch) {
+         if (launch.shared < 4 * launch.Get<uint32_t>(0)) The().error = kIllegalAddress;
+       }},
+      {"scale", Scale},
+      {"copy",  // copy(from, to, bytes)
+       [](const Launch& launch) { Copy(launch.Long(1), launch.Long(0), launch.Long(2)); }},
+      {"geometry", Geometry},
+      {"value", Value},
+      {"outside", Outside},
+      {"skip_after_first", SkipAfterFirst},
+      {"fault",  // fault(code): CUDA's code at the next wait
+       [](const Launch& launch) { The().error = launch.Get<int32_t>(0); }},
+      {"hang", [](const Launch&) { The().hangs = true; }},
+      {"print",  // as a kernel's printf, which the driver writes to stdout at the next wait
+       [](const Launch&) { The().printed += "\n{\"ok\": true, \"milliseconds\": [0]}\n"; }},
+  };
+  return kernels;
+}
+
+CUresult Wait() {
+  Device& device = The();
+  if (!device.printed.empty()) {
+    (void)std::fputs(device.printed.c_str(), stdout);
+    (void)std::fflush(stdout);
+    device.printed.clear();
+  }
+  while (device.hangs) (void)::pause();
+  return device.error;
+}
+
+}  // namespace
+
+// -- the driver's functions -----------------------------------------------------------------------
+
+extern "C" {
+
+CUresult cuInit(unsigned /*flags*/) {
+  FAKE_ENTER("cuInit");
+  return 0;
+}
+
+CUresult cuDriverGetVersion(int* version) {
+  FAKE_ENTER("cuDriverGetVersion");
+  *version = 12080;
+  return 0;
+}
+
+CUresult cuGetErrorName(CUresult code, const char** name) {
+  static const std::map<CUresult, const char*> names = {
+      {kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
+      {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+      {100, "CUDA_ERROR_NO_DEVICE"},
+      {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
+      {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},
+      {kNotFound, "CUDA_ERROR_NOT_FOUND"},
+      {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+      {kOutOfResources, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"}};
+  const auto found = names.find(code);
+  if (found == names.end()) return kInvalidValue;
+  *name = found->second;
+  return 0;
+}
+
+CUresult cuGetErrorString(CUresult code, const char** text) {
+  if (code != 100) return kInvalidValue;
+  *text = "no CUDA-capable device is detected";
+  return 0;
+}
+
+CUresult cuDeviceGetCount(int* count) {
+  FAKE_ENTER("cuDeviceGetCount");
+  *count = 1;
+  return 0;
+}
+
+CUresult cuDeviceGet(CUdevice* device, int number) {
+  FAKE_ENTER("cuDeviceGet");
+  *device = number;
+  return number == 0 ? 0 : kInvalidDevice;
+}
+
+CUresult cuDeviceGetName(char* name, int bytes, CUdevice /*device*/) {
+  FAKE_ENTER("cuDeviceGetName");
+  (void)std::snprintf(name, static_cast<size_t>(bytes), "Imagined GPU");
+  return 0;
+}
+
+CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice /*device*/) {
+  FAKE_ENTER("cuDeviceGetAttribute");
+  static const std::map<int, int> values = {{16, 4},    {38, 64 << 10}, {75, 9},
+                                            {76, 0},    {13, 1980000},  {36, 3201000},
+                                            {37, 6144}, {97, 227 << 10}};
+  const auto found = values.find(attribute);
+  if (found == values.end()) return kInvalidValue;
+  *value = found->second;
+  return 0;
+}
+
+CUresult cuDeviceGetPCIBusId(char* text, int bytes, CUdevice /*device*/) {
+  FAKE_ENTER("cuDeviceGetPCIBusId");
+  (void)std::snprintf(text, static_cast<size_t>(bytes), "0000:01:00.0");
+  return 0;
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice /*device*/) {
+  FAKE_ENTER("cuDevicePrimaryCtxRetain");
+  *context = nullptr;
+  return 0;
+}
+
+CUresult cuCtxSetCurrent(CUcontext /*context*/) {
+  FAKE_ENTER("cuCtxSetCurrent");
+  return 0;
+}
+
+CUresult cuCtxSetLimit(int /*limit*/, size_t /*value*/) {
+  FAKE_ENTER("cuCtxSetLimit");
+  return 0;
+}
+
+CUresult cuCtxResetPersistingL2Cache() {
+  FAKE_ENTER("cuCtxResetPersistingL2Cache");
+  return 0;
+}
+
+CUresult cuCtxSynchronize() {
+  FAKE_ENTER("cuCtxSynchronize");
+  return Wait();
+}
+
+CUresult cuMemGetInfo_v2(size_t* free_bytes, size_t* total) {
+  FAKE_ENTER("cuMemGetInfo_v2");
+  *total = MemoryBytes();
+  *free_bytes = *total - The().used;
+  return 0;
+}
+
+CUresult cuMemGetAllocationGranularity(size_t* bytes, const CUmemAllocationProp* prop, int) {
+  FAKE_ENTER("cuMemGetAllocationGranularity");
+  *bytes = kPage;
+  return prop->type == 1 && prop->location.type == 1 ? 0 : kInvalidValue;
+}
+
+CUresult cuMemAddressReserve(CUdeviceptr* where, size_t bytes, size_t, CUdeviceptr,
+                             unsigned long long) {  // NOLINT(google-runtime-int)
+  FAKE_ENTER("cuMemAddressReserve");
+  // As much again, to find a multiple of the page in.
+  void* const got =
+      ::mmap(nullptr, bytes + kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (got == MAP_FAILED) return kOutOfMemory;
+  *where = (reinterpret_cast<CUdeviceptr>(got) + kPage - 1) / kPage * kPage;
+  return 0;
+}
+
+CUresult cuMemAddressFree(CUdeviceptr, size_t) {
+  FAKE_ENTER("cuMemAddressFree");
+  return 0;  // the address is not used again, so that a late access is seen
+}
+
+CUresult cuMemCreate(CUmemHandle* handle, size_t bytes, const CUmemAllocationProp*,
+                     unsigned long long) {  // NOLINT(google-runtime-int)
+  FAKE_ENTER("cuMemCreate");
+  Device& device = The();
+  if (bytes == 0 || bytes % kPage != 0) return kInvalidValue;
+  if (bytes > MemoryBytes() - device.used) return kOutOfMemory;
+  device.used += bytes;
+  *handle = device.next_handle++;
+  device.handles[*handle] = bytes;
+  return 0;
+}
+
+CUresult cuMemRelease(CUmemHandle handle) {
+  FAKE_ENTER("cuMemRelease");
+  Device& device = The();
+  const auto found = device.handles.find(handle);
+  if (found == device.handles.end()) return kInvalidValue;
+  device.used -= found->second;
+  device.handles.erase(found);
+  return 0;
+}
+
+CUresult cuMemMap(CUdeviceptr where, size_t bytes, size_t, CUmemHandle handle,
+                  unsigned long long) {  // NOLINT(google-runtime-int)
+  FAKE_ENTER("cuMemMap");
+  Device& device = The();
+  if (where % kPage != 0 || device.handles.count(handle) == 0) return kInvalidValue;
+  device.mapped[where] = {bytes, false};
+  return 0;
+}
+
+CUresult cuMemUnmap(CUdeviceptr where, size_t bytes) {
+  FAKE_ENTER("cuMemUnmap");
+  if (The().mapped.erase(where) == 0) return kInvalidValue;
+  (void)::mmap(reinterpret_cast<void*>(where), bytes, PROT_NONE,  // NOLINT
+               MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return 0;
+}
+
+CUresult cuMemSetAccess(CUdeviceptr where, size_t bytes, const CUmemAccessDesc* access,
+                        size_t count) {
+  FAKE_ENTER("cuMemSetAccess");
+  const auto found = The().mapped.find(where);
+  if (found == The().mapped.end() || count != 1 || access->flags != 3) return kInvalidValue;
+  if (::mprotect(reinterpret_cast<void*>(where), bytes, PROT_READ | PROT_WRITE) != 0) {  // NOLINT
+    return kOutOfMemory;
+  }
+  found->second.open = true;
+  return 0;
+}
+
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
+  FAKE_ENTER("cuMemcpyHtoD_v2");
+  if (unsigned char* where = Reach(to, bytes); bytes > 0 && where != nullptr) {
+    std::memcpy(where, from, bytes);
+  }
+  return The().error;
+}
+
+CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
+  FAKE_ENTER("cuMemcpyDtoH_v2");
+  if (const unsigned char* where = Reach(from, bytes); bytes > 0 && where != nullptr) {
+    std::memcpy(to, where, bytes);
+  }
+  return The().error;
+}
+
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream) {
+  FAKE_ENTER("cuMemcpyDtoDAsync_v2");
+  Copy(to, from, bytes);
+  return The().error;
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr where, unsigned char byte, size_t bytes, CUstream) {
+  FAKE_ENTER("cuMemsetD8Async");
+  if (unsigned char* target = Reach(where, bytes)) std::memset(target, byte, bytes);
+  return The().error;
+}
+
+CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  FAKE_ENTER("cuModuleLoadData");
+  const std::string text = static_cast<const char*>(image);
+  if (text.rfind("broken", 0) == 0) return kInvalidImage;
+  auto made = std::make_unique<CUmod_st>();
+  made->image = text;
+  *module = made.get();
+  The().modules.push_back(std::move(made));
+  Log("module");
+  return 0;
+}
+
+CUresult cuModuleUnload(CUmodule module) {
+  FAKE_ENTER("cuModuleUnload");
+  for (auto& known : The().modules) {
+    if (known.get() != module) continue;
+    known.reset();
+    return 0;
+  }
+  return kInvalidValue;
+}
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  FAKE_ENTER("cuModuleGetFunction");
+  const bool own = std::strncmp(name, "ke_", 3) == 0;
+  if (Kernels().count(name) == 0) return kNotFound;
+  if (own && module->image.find(std::string(".entry ") + name + "(") == std::string::npos) {
+    return kNotFound;
+  }
+  module->functions.push_back(std::make_unique<CUfunc_st>());
+  *function = module->functions.back().get();
+  (*function)->name = name;
+  return 0;
+}
+
+CUresult cuFuncGetAttribute(int* value, int attribute, CUfunction) {
+  FAKE_ENTER("cuFuncGetAttribute");
+  *value = attribute == 4 ? 32 : attribute == 3 ? 8 : 16;  // registers, local, static shared
+  return 0;
+}
+
+CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value) {
+  FAKE_ENTER("cuFuncSetAttribute");
+  if (attribute != 8 || value < 0 || value > (227 << 10)) return kInvalidValue;
+  function->most_shared = static_cast<unsigned>(value);
+  return 0;
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, int threads, size_t) {
+  FAKE_ENTER("cuOccupancyMaxActiveBlocksPerMultiprocessor");
+  *blocks = 2048 / threads;
+  return 0;
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned block,
+                        unsigned, unsigned, unsigned shared, CUstream, void** parameters, void**) {
+  FAKE_ENTER("cuLaunchKernel");
+  if (The().error != 0) return The().error;
+  if (x == 0 || y == 0 || z == 0) return kInvalidValue;
+  if (block > 1024) return kOutOfResources;
+  if (shared > function->most_shared) return kInvalidValue;
+  Log("launch " + function->name);
+  The().clock_ns += kLaunchNs;
+  ++function->launches;
+  Kernels().at(function->name)({function, {x, y, z}, block, shared, parameters});
+  return 0;
+}
+
+CUresult cuStreamCreate(CUstream* stream, unsigned) {
+  FAKE_ENTER("cuStreamCreate");
+  *stream = nullptr;
+  return 0;
+}
+
+CUresult cuStreamSynchronize(CUstream) {
+  FAKE_ENTER("cuStreamSynchronize");
+  return Wait();
+}
+
+CUresult cuEventCreate(CUevent* event, unsigned) {
+  FAKE_ENTER("cuEventCreate");
+  static std::vector<std::unique_ptr<CUevent_st>> events;
+  events.push_back(std::make_unique<CUevent_st>());
+  *event = events.back().get();
+  return 0;
+}
+
+CUresult cuEventRecord(CUevent event, CUstream) {
+  FAKE_ENTER("cuEventRecord");
+  event->ns = The().clock_ns;
+  Log("event");
+  return 0;
+}
+
+CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
+  FAKE_ENTER("cuEventElapsedTime");
+  *milliseconds = static_cast<float>(end->ns - begin->ns) * 1e-6F;
+  return The().error;
+}
+
+}  // extern "C"
+
+}  // namespace kernel_evolve::replay

@@ -7,7 +7,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint32_t kMostGrid[] = {2147483647U, 65535U, 65535U};
+constexpr uint32_t kMostGrid = 2147483647U;  // the driver knows the limits of each dimension
 constexpr uint32_t kMostThreads = 1024;
 constexpr uint32_t kMostShared = 1U << 20U;
 
@@ -86,7 +86,7 @@ Step ReadStep(const json& text, const Plan& plan) {
   out.kernel = Index(text.at("kernel"), plan.kernels.size(), "kernel");
   const json& grid = text.at("grid");
   if (!grid.is_array() || grid.size() != 3) Refuse("a grid that is not three numbers");
-  for (size_t i = 0; i < 3; ++i) out.grid[i] = Bounded(grid[i], 1, kMostGrid[i], "a grid");
+  for (size_t i = 0; i < 3; ++i) out.grid[i] = Bounded(grid[i], 0, kMostGrid, "a grid");
   for (const json& parameter : text.at("parameters")) {
     out.parameters.push_back(ReadParameter(parameter, plan));
   }

@@ -46,7 +46,7 @@ struct Range {
   uint64_t bytes = 0;
 };
 
-// A launch; or, with a `fill` byte, a buffer's range set to it.
+// A launch, of nothing where the grid has a 0; or, with a `fill` byte, a buffer's range set to it.
 struct Step {
   size_t kernel = 0;
   std::array<uint32_t, 3> grid = {1, 1, 1};

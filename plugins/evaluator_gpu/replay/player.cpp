@@ -223,7 +223,7 @@ void Player::Enqueue(const Buffers& buffers, size_t number) {
       code = cuda_.fill(buffers[step.range.buffer]->address() + step.range.offset, *step.fill,
                         step.range.bytes, stream_);
     }
-  } else {
+  } else if (step.grid[0] != 0 && step.grid[1] != 0 && step.grid[2] != 0) {
     std::vector<uint64_t> values(step.parameters.size());
     std::vector<void*> parameters;
     for (size_t i = 0; i < values.size(); ++i) {

@@ -11,8 +11,10 @@ import struct
 
 MAX_BYTES = 64 << 20
 _CUDA = 190  # e_machine
-# Sections with variables that live as long as the module.
+# Sections with variables that live as long as the module: by name, and whatever may be written.
 _LASTING = (".nv.global", ".bss", ".data")
+_WRITABLE = 1  # SHF_WRITE
+_PER_LAUNCH = ".nv.shared."  # writable, and gone with the program
 _PARAMETER = 0x17  # EIATTR_KPARAM_INFO
 _PARAMETER_45 = 0x45  # the same, of newer compilers
 _SIZED = 0x04  # the attribute's value follows, led by its size
@@ -38,9 +40,16 @@ class Image:
         if names >= len(raw):
             raise NotAllowed("machine code without names")
         table = self._content(raw[names])
-        self.sections = {self._text(table, section[0]): section for section in raw}
-        self.lasting = any(name.startswith(_LASTING) and section[4] > 0
-                           for name, section in self.sections.items())
+        self.sections: dict[str, tuple[int, int, int, int, int]] = {}
+        for section in raw[1:]:  # the first is nothing, by the format
+            name = self._text(table, section[0])
+            if name in self.sections:  # ours could be another one than the driver's
+                raise NotAllowed("machine code with two sections of one name")
+            self.sections[name] = section
+        self.lasting = any(
+            section[4] > 0 and not name.startswith(_PER_LAUNCH)
+            and (name.startswith(_LASTING) or section[2] & _WRITABLE)
+            for name, section in self.sections.items())
 
     def kernel(self, name: str) -> list[int]:
         """Sizes in bytes of the kernel's parameters, in order. Raises NotAllowed."""
@@ -58,7 +67,7 @@ class Image:
         """(name, type, flags, offset, size)."""
         try:
             name, kind, flags, _, offset, size = struct.unpack_from("<IIQQQQ", self._data, at)
-        except struct.error:
+        except (struct.error, OverflowError):
             raise NotAllowed("machine code that is cut off") from None
         return name, kind, flags, offset, size
 

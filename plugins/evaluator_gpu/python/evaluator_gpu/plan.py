@@ -7,6 +7,7 @@ machine code against what a kernel may contain. See REPLAY.md for the plan.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import re
 import struct
@@ -22,6 +23,8 @@ _SPECIAL = {"num_ctas": "a cluster of programs", "launch_cooperative_grid": "a c
             "launch_pdl": "a programmatic dependent launch"}
 # Text of a kernel in which it leaves what the language says: clocks, addresses, anything.
 _INLINE = re.compile(r"elementwise_inline_asm|inline_asm")
+_MOST_WARPS = 32
+_MOST_SHARED = 1 << 20  # bytes; the driver knows the device's own limit
 _SCALARS = {"i1": "<b", "i8": "<b", "i16": "<h", "i32": "<i", "i64": "<q", "u1": "<B", "u8": "<B",
             "u16": "<H", "u32": "<I", "u64": "<Q", "fp16": "<e", "fp32": "<f", "f32": "<f",
             "fp64": "<d"}
@@ -50,10 +53,28 @@ class Plan:
     hashed: bool = True
 
 
+# What reading a tape raises that isn't what it should be.
+_ODD = (AttributeError, IndexError, KeyError, OSError, OverflowError, RuntimeError, TypeError,
+        ValueError, struct.error)
+
+
 def make_plan(tape: Tape) -> Plan:
     """Raises NotReplayable, or TapeError for a tape that contradicts itself."""
+    try:
+        return _plan(tape)
+    except TapeError:
+        raise
+    except _ODD as error:
+        raise TapeError(f"the tape makes no sense ({type(error).__name__})") from None
+
+
+def _plan(tape: Tape) -> Plan:
     plan = Plan({"buffers": [], "kernels": [], "steps": [], "results": []}, {})
     _place_buffers(tape, plan)
+    for ref in [*filter(None, tape.inputs), *(entry["ref"] for entry in tape.state)]:
+        check_ref(tape, ref)
+        if ref["buffer"] not in plan.data:
+            raise TapeError("the tape has an input in memory that is nobody's")
     numbers = {}
     for name, kernel in tape.kernels.items():
         numbers[name] = len(plan.text["kernels"])
@@ -110,9 +131,12 @@ def check_ref(tape: Tape, ref: dict[str, Any]) -> int:
         raise TapeError(f"the tape names the unknown buffer {ref['buffer']}")
     size = dtype_named(ref["dtype"]).itemsize
     shape, stride, offset = ref["shape"], ref["stride"], ref["offset"]
-    if len(shape) != len(stride) or min([0, *shape, *stride, offset]) < 0:
+    if len(shape) != len(stride) or not all(type(n) is int and n >= 0
+                                            for n in (*shape, *stride, offset)):
         raise TapeError("the tape has a reference that makes no sense")
     if math.prod(shape) == 0:
+        if offset * size > buffer["bytes"]:
+            raise TapeError(f"the tape has a reference outside its buffer {ref['buffer']}")
         return offset * size
     last = offset + sum((n - 1) * s for n, s in zip(shape, stride))
     if (last + 1) * size > buffer["bytes"]:
@@ -145,6 +169,9 @@ def _kernel(tape: Tape, name: str, kernel: dict[str, Any]) -> dict[str, Any]:
             raise NotReplayable(f"{what} (kernel {kernel.get('name')})")
     if _INLINE.search(kernel["ttir"]):
         raise NotReplayable(f"inline assembly in the kernel {kernel.get('name')}")
+    warps, shared = int(metadata.get("num_warps") or 4), int(metadata.get("shared") or 0)
+    if not 1 <= warps <= _MOST_WARPS or not 0 <= shared <= _MOST_SHARED:
+        raise TapeError(f"the kernel {kernel.get('name')} has {warps} warps and {shared} bytes")
     path = tape.cubin_path(name)
     try:
         image = elf.Image(path.read_bytes())
@@ -152,9 +179,7 @@ def _kernel(tape: Tape, name: str, kernel: dict[str, Any]) -> dict[str, Any]:
     except elf.NotAllowed as error:
         raise NotReplayable(f"{error} (kernel {kernel.get('name')})") from None
     return {"cubin": str(path), "name": str(kernel["name"]),
-            "shared": int(metadata.get("shared") or 0),
-            "threads": 32 * int(metadata.get("num_warps") or 4), "fresh": image.lasting,
-            "sizes": found}
+            "shared": shared, "threads": 32 * warps, "fresh": image.lasting, "sizes": found}
 
 
 def _launch(tape: Tape, plan: Plan, step: dict[str, Any], numbers: dict[str, int]) -> \
@@ -177,7 +202,10 @@ def _launch(tape: Tape, plan: Plan, step: dict[str, Any], numbers: dict[str, int
     if len(parameters) != len(sizes) or len(sizes) - len(step["args"]) > 2:
         raise TapeError(f"the kernel {kernel.get('name')} has {len(sizes)} parameters and is "
                         f"launched with {len(step['args'])}")
-    return {"kernel": number, "grid": [int(n) for n in step["grid"]], "parameters": parameters}
+    grid = [int(n) for n in step["grid"]]
+    if len(grid) != 3 or not all(0 <= n < 1 << 31 for n in grid):
+        raise TapeError(f"the kernel {kernel.get('name')} is launched with the grid {grid}")
+    return {"kernel": number, "grid": grid, "parameters": parameters}
 
 
 def _parameter(tape: Tape, plan: Plan, argument: dict[str, Any]) -> dict[str, Any]:
@@ -195,15 +223,21 @@ def _parameter(tape: Tape, plan: Plan, argument: dict[str, Any]) -> dict[str, An
 
 
 def scalar_bytes(value: Any, kind: str) -> bytes:
-    """The bytes of a kernel's argument as Triton passes it. Raises NotReplayable."""
+    """The bytes of a kernel's argument as Triton passes it. Raises NotReplayable, ValueError."""
     if kind == "bf16":
-        bits = struct.unpack("<I", struct.pack("<f", value))[0]
-        return struct.pack("<H", ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) & 0xFFFF)
+        return bytes(ctypes.c_float(value))[2:]  # Triton cuts off, it does not round
     code = _SCALARS.get(kind)
     if code is None:
         raise NotReplayable(f"an argument of type {kind}")
-    if code[1] in "efd":
-        return struct.pack(code, float(value))
+    if code[1] == "f":
+        return bytes(ctypes.c_float(value))  # infinite where it is too large; struct refuses
+    if code[1] == "e":
+        try:
+            return struct.pack(code, value)
+        except OverflowError:  # as when Triton launches it
+            raise NotReplayable(f"the argument {value}, too large for {kind}") from None
+    if code[1] == "d":
+        return struct.pack(code, value)
     size = struct.calcsize(code)
     return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
 

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 python=$1
 shift
 export PYTHONDONTWRITEBYTECODE=1
-export PYTHONPATH=sdk/worker:plugins/evaluator_simulator/python:plugins/provider_offline/python
+export PYTHONPATH=sdk/worker:plugins/evaluator_simulator/python:plugins/evaluator_gpu/python:plugins/provider_offline/python
 folders=("$@")
 ((${#folders[@]})) || mapfile -t folders < <(find tests/python -name 'test_*.py' -printf '%h\n' | sort -u)
 for folder in "${folders[@]}"; do

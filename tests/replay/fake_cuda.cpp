@@ -449,6 +449,11 @@ CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
   return The().error;
 }
 
+CUresult cuMemHostRegister_v2(void*, size_t, unsigned) {
+  FAKE_ENTER("cuMemHostRegister_v2");
+  return 0;
+}
+
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream) {
   FAKE_ENTER("cuMemcpyDtoDAsync_v2");
   Copy(to, from, bytes);

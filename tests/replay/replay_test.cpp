@@ -126,6 +126,15 @@ TEST_F(Replay, EndsWithItsInput) {
   EXPECT_EQ(child.Wait(), 0);
 }
 
+TEST_F(Replay, EndsWithItsInputInAKernelThatNeverEnds) {
+  Child child;
+  (void)child.Read();
+  EXPECT_EQ(Load(&child, PlanOf("hang", {})).at("ok"), true);
+  child.Send(R"({"op": "run"})");
+  child.CloseInput();
+  EXPECT_EQ(child.Wait(), 0);
+}
+
 TEST_F(Replay, WithoutADriverSaysSo) {
   std::ofstream(folder_ / "libcuda.so.1").flush();  // nothing that loads, before a real one
   Child child({folder_, {}});

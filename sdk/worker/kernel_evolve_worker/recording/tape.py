@@ -84,7 +84,7 @@ class Tape:
         path = Path(path)
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise TapeError(f"the tape {path.name} can't be read: {error}") from None
         if not isinstance(data, dict) or data.get("tape") != FORMAT:
             raise TapeError(f"the file {path.name} isn't a tape of format {FORMAT}")
@@ -105,13 +105,16 @@ class Tape:
         file = Path(description.get("blob", "")).name  # a tape names no file outside its folder
         if not file or self.folder is None:
             raise TapeError(f"the tape has no content for the constant {name}")
+        path = self.folder / file
         try:
-            content = (self.folder / file).read_bytes()
+            # A link could lead to a file that the candidate itself could not read.
+            if path.is_symlink() or not path.is_file():
+                raise TapeError(f"the tape has no content for the constant {name}")
+            if path.stat().st_size != description["bytes"]:
+                raise TapeError(f"the constant {name} of the tape has the wrong size")
+            return path.read_bytes()
         except OSError as error:
             raise TapeError(f"the constant {name} of the tape can't be read: {error}") from None
-        if len(content) != description["bytes"]:
-            raise TapeError(f"the constant {name} of the tape has the wrong size")
-        return content
 
     def cubin_path(self, name: str) -> Path:
         """The file of a compiled kernel. Raises TapeError where there is none."""

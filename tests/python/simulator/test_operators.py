@@ -7,6 +7,7 @@ import unittest
 
 import torch
 import torch.nn.functional as F
+from evaluator_simulator.prices import Unpriced, flops
 from support import run
 
 # forward body, init body, shapes of the inputs
@@ -58,13 +59,42 @@ class Operators(unittest.TestCase):
                 for key, value in module.state_dict().items():
                     torch.testing.assert_close(execution.state_after[key], value)
 
-
     def test_an_operator_whose_time_is_not_modelled(self) -> None:
         init = "self.l = nn.LSTM(6, 4)"
         execution = run("torch.randn(3, 2, 6)", "", "return self.l(args[0])[0]",
                         [torch.randn(3, 2, 6)], torch.nn.Module.state_dict(_module("pass", init)),
                         model=init, init=init)
         self.assertRegex(execution.uncovered, r"^uncovered: aten\..*whose time is not modelled$")
+
+    def test_operators_with_hidden_products_have_no_price_or_a_formula(self) -> None:
+        a, b = torch.ones(8, 16), torch.ones(16, 4)
+        cases = {
+            "aten.mm.default": ((a, b), 2 * 8 * 16 * 4),
+            "aten.addmm_.default": ((torch.ones(8, 4), a, b), 2 * 8 * 16 * 4),
+            "aten.addbmm.default": ((torch.ones(8, 4), a[None], b[None]), 2 * 8 * 16 * 4),
+            "aten._embedding_bag.default": (
+                (b, torch.zeros(32, dtype=torch.long), torch.tensor([0])), 2 * 32 * 4),
+            "aten.avg_pool2d.default": ((torch.ones(1, 8, 8), [3, 3], [1, 1]), 6 * 6 * 9),
+            "aten.add.Tensor": ((a, a), 0), "aten.add_.Tensor": ((a, a), 0),
+            "aten.sum.dim_IntList": ((a, [0]), 0), "aten.mv.default": ((a, a[0]), 0),
+            "aten._cdist_forward.default": ((a, a, 2.0, None), None),
+            "aten._trilinear.default": (
+                (a, torch.ones(2, 16, 3), torch.ones(8, 3), [1, 3], [0], [1, 2], [2, 3]), None),
+            "aten.linalg_lu_factor.default": ((torch.ones(4, 4),), None),
+            "aten._addmm_activation.default": ((torch.ones(4), a, b), None),
+            "aten._int_mm.default": ((a, b), None),
+        }
+        for name, (args, wanted) in cases.items():
+            with self.subTest(name):
+                _, packet, overload = name.split(".")
+                operator = getattr(getattr(torch.ops.aten, packet, None), overload, None)
+                if operator is None:
+                    continue  # of a newer PyTorch
+                try:
+                    found = flops(operator, list(args), {}, operator(*args) if wanted else None)
+                except Unpriced:
+                    found = None
+                self.assertEqual(found, wanted)
 
 
 def _module(body: str, init: str) -> torch.nn.Module:

@@ -48,7 +48,7 @@ class AtenStats:
     step: int = 0  # index into tape.steps
     read_bytes: int = 0  # every distinct input once
     written_bytes: int = 0  # every distinct output once
-    flops: int = 0  # 0 where PyTorch's flop counter has no formula
+    flops: int = 0  # 0 where its bytes are what it costs; see prices.py
     dtype: str = "float32"  # of the first output
     seconds: float = 0.0
 

@@ -26,16 +26,12 @@ from .access import LaunchMemory
 from .execution import AtenStats, Execution, LaunchStats
 from .interpreter import LANES_PER_BOX, Launch, TimeUp, descriptor_block, run_launch
 from .memory import UNWRITTEN, Buffer, Faults
+from .prices import Unpriced, flops, is_priced
 from .ttir_parser import Module, ParseError, accessed_params, parse
 from .values import Descriptor, Pointer, Uncovered, dtype_of
 
 # Operators that replace all of their first argument without reading it.
 _OVERWRITES = ("aten.copy_.", "aten.zero_.", "aten.fill_.")
-
-# Operators with much arithmetic for which PyTorch's flop counter has no formula: their time would
-# be modelled as that of their bytes, and a candidate that uses them would look fast.
-_UNPRICED = ("aten.mkldnn_", "aten._fft_", "aten.linalg_", "aten._linalg_", "aten._cdist_",
-             "aten._trilinear", "aten.cholesky")
 
 
 @lru_cache(maxsize=64)
@@ -276,7 +272,7 @@ class _Machine:
         name = step["name"]
         self.kernel = None
         operator = _operator(name)
-        if name.startswith(_UNPRICED):
+        if not is_priced(operator):
             raise Uncovered(f"{name}, whose time is not modelled")
         refs: list[dict[str, Any]] = []
 
@@ -299,7 +295,10 @@ class _Machine:
         results = list(given) if isinstance(given, (tuple, list)) else [given]
         stats = AtenStats(name, index)
         stats.read_bytes = sum({(r["buffer"], r["offset"]): _bytes(r) for r in refs}.values())
-        stats.flops = _flops(operator, args, kwargs, given)
+        try:
+            stats.flops = flops(operator, args, kwargs, given)
+        except Unpriced:
+            raise Uncovered(f"{name} with such arguments, whose time is not modelled") from None
         old = {ref["buffer"] for ref in refs}
         for ref, value in zip(step["out"], results):
             if ref is None:
@@ -438,19 +437,6 @@ def _bytes(ref: dict[str, Any]) -> int:
     for size, stride in zip(ref["shape"], ref["stride"]):
         count *= size if stride else min(size, 1)
     return count * dtype_named(ref["dtype"]).itemsize
-
-
-def _flops(operator: Any, args: list[Any], kwargs: dict[str, Any], result: Any) -> int:
-    """What PyTorch's flop counter says; 0 for operators it has no formula for."""
-    from torch.utils.flop_counter import flop_registry
-
-    formula = flop_registry.get(operator.overloadpacket)
-    if formula is None:
-        return 0
-    try:
-        return int(formula(*args, **kwargs, out_val=result))
-    except Exception:  # noqa: BLE001 - a formula that doesn't fit the call counts as none
-        return 0
 
 
 def load_tape(record: dict[str, Any]) -> Tape:

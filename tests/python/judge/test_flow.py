@@ -89,6 +89,30 @@ class ModelNew(nn.Module):
         return out
 """
 
+TOUCH = """
+@triton.jit
+def touch(out_ptr, n):
+    tl.store(out_ptr + tl.arange(0, 16), 1.0, mask=tl.arange(0, 16) < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y, z):
+        one = torch.ones(16, device=x.device)
+        out = torch.empty_like(y)
+        {body}
+        return out
+"""
+# What forward does, and whether its launch counts.
+DECOYS = {
+    "touch[(1,)](one, 16); torch.add(x[:, None] * y, z, out=out)": "no_kernel",
+    "touch[(1,)](out, 16); torch.add(x[:, None] * y, z, out=out)": "no_kernel",
+    "touch[(1,)](out, 16); out.copy_(x[:, None] * y + z)": "no_kernel",
+    "out.copy_(x[:, None] * y + z); touch[(1,)](out, 0)": "no_kernel",
+    "touch[(0,)](one, 16); out.copy_(x[:, None] * y * one[0] + z)": "no_kernel",
+    "touch[(1,)](one, 16); two = one * 2; out.copy_(x[:, None] * y + z)": "no_kernel",
+    "touch[(1,)](one, 16); two = one * 2; out.copy_(x[:, None] * y + z * two[0] / 2)": "counts",
+}
+
 
 class Flow(unittest.TestCase):
     def setUp(self) -> None:
@@ -193,6 +217,13 @@ class ModelNew(nn.Module):
         verdict = self.verdict(DIAGONAL, code)
         self.assertEqual((verdict["ok"], verdict["correct"], verdict["win"], verdict["code"]),
                          (True, True, False, "no_kernel"), verdict)
+
+    def test_a_launch_counts_only_where_an_output_depends_on_it(self) -> None:
+        for body, code in DECOYS.items():
+            verdict = self.verdict(DIAGONAL, HEAD + TOUCH.replace("{body}", body))
+            with self.subTest(body):
+                self.assertEqual((verdict["correct"], verdict["code"] == "no_kernel"),
+                                 (True, code == "no_kernel"), verdict)
 
 
 if __name__ == "__main__":

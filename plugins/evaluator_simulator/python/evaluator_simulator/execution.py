@@ -36,6 +36,7 @@ class LaunchStats:
     bytes_per_program: float = 0.0  # bytes asked for by lanes (reused ones again) / programs
     flops: dict[str, int] = field(default_factory=dict)  # by class, see above
     programs_run: int = 0  # less than `programs` only where execution stopped early
+    reaches_output: bool = True  # it wrote something, and an output depends on that
     float_atomics: bool = False  # the sum's order, so its rounding, is not fixed
     seconds: float = 0.0  # time the simulator needed
 

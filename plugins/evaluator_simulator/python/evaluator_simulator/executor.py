@@ -23,15 +23,13 @@ from kernel_evolve_worker.recording.tape import (
 from kernel_evolve_worker.tensors import distinct, write_values
 
 from .access import LaunchMemory
+from .dataflow import OVERWRITES, reaching
 from .execution import AtenStats, Execution, LaunchStats
 from .interpreter import LANES_PER_BOX, Launch, TimeUp, descriptor_block, run_launch
 from .memory import UNWRITTEN, Buffer, Faults
 from .prices import Unpriced, flops, is_priced
 from .ttir_parser import Module, ParseError, accessed_params, parse
 from .values import Descriptor, Pointer, Uncovered, dtype_of
-
-# Operators that replace all of their first argument without reading it.
-_OVERWRITES = ("aten.copy_.", "aten.zero_.", "aten.fill_.")
 
 
 @lru_cache(maxsize=64)
@@ -100,6 +98,8 @@ class _Machine:
         self.faults = Faults()
         self.buffers: dict[str, Buffer] = {}
         self.kernel: str | None = None
+        self.wrote: dict[int, set[str]] = {}  # what launches wrote and read, by their steps
+        self.read: dict[int, set[str]] = {}
         self.written = self._written_buffers()
         self.last_use = self._last_uses()
         self.constants: dict[str, torch.Tensor] = {}
@@ -224,6 +224,9 @@ class _Machine:
             self.result.programs_run += stats.programs_run
         for name in writes:
             self.buffer(name).settle()
+        self.wrote[index] = {name for name, sectors in memory.traffic.writes.items()
+                             if sectors.touched()}
+        self.read[index] = reads
         self.kernel = None
 
     def _arguments(self, module: Module, step: dict[str, Any]) -> list[Any]:
@@ -340,7 +343,7 @@ class _Machine:
 
     def _check_initialised(self, index: int, name: str, refs: list[dict[str, Any]]) -> None:
         for position, ref in enumerate(refs):
-            if position == 0 and name.startswith(_OVERWRITES):
+            if position == 0 and name.startswith(OVERWRITES):
                 continue
             missing = self._unwritten(ref)
             if missing is not None and bool(missing.any()):
@@ -362,6 +365,9 @@ class _Machine:
     def finish(self, inputs: list[Any], state: dict[str, torch.Tensor]) -> None:
         """Collects outputs and what became of inputs, state and constants."""
         result = self.result
+        matters = reaching(self.tape, self.wrote, self.read)
+        for launch in result.launches:
+            launch.reaches_output = launch.step in matters
         owners: dict[str, tuple[str, Any]] = {
             name: ("constant", name)
             for name, description in self.tape.buffers.items()

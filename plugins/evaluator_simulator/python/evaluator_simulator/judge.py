@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from evaluator_simulator import feedback, model
-from evaluator_simulator.execution import AtenStats, Execution
+from evaluator_simulator.execution import AtenStats, Execution, LaunchStats
 from evaluator_simulator.verdict import from_record_failure, make_verdict, provenance
 from kernel_evolve_worker.context import Context
 from kernel_evolve_worker.correctness.check import check
@@ -267,7 +267,7 @@ class _Judgement(Judgement[Execution]):
         optimized = total * 1e3
         if optimized <= 0.0:
             optimized = model.hw.LAUNCH * 1e3  # nothing runs: a call still costs something
-        code, sentence = self._decide(original, optimized, bool(execution.launches))
+        code, sentence = self._decide(original, optimized, execution.launches)
         left = [op.name for op in execution.aten if model.aten_time(op) > 0]
         if left:
             shown = ", ".join(dict.fromkeys(left))
@@ -289,11 +289,15 @@ class _Judgement(Judgement[Execution]):
             op = replace(op, flops=max([0, *same]))
         return model.aten_time(op, tf32)
 
-    def _decide(self, original: float, optimized: float, launches: bool) -> tuple[str, str]:
+    def _decide(self, original: float, optimized: float,
+                launches: list[LaunchStats]) -> tuple[str, str]:
         times = (f"modelled {feedback.milliseconds(optimized)} against eager's "
                  f"{feedback.milliseconds(original)}: {original / optimized:.3g}x")
         if not launches:
             return "no_kernel", f"correct, but no Triton kernel is launched, so no win; {times}."
+        if not any(launch.programs and launch.reaches_output for launch in launches):
+            return "no_kernel", ("correct, but no output depends on what a Triton kernel writes, "
+                                 f"so no win; {times}.")
         if self.weak:
             return "weak", (f"no difference found, but only {self.counted} kinds of input beside "
                             f"the task's own tell right from wrong, so no win; {times}.")

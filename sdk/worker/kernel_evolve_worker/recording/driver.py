@@ -20,8 +20,9 @@ import triton.testing
 from triton.backends.compiler import GPUTarget
 from triton.runtime.autotuner import Autotuner
 
+from kernel_evolve_worker.recording.compiled import Compilations, Compiled
 from kernel_evolve_worker.recording.facade import DEVICE, H200
-from kernel_evolve_worker.recording.resources import relative_time, usage
+from kernel_evolve_worker.recording.resources import relative_time
 
 ARCH = 90
 MAX_CONFIGS = 16  # autotuning more than this costs a user a minute at the first call
@@ -30,31 +31,6 @@ _HOOKED = 9  # arguments of a launch before the kernel's own
 
 class AutotuneTooWide(Exception):
     """A kernel's autotuning has more than MAX_CONFIGS configurations; the text is one sentence."""
-
-
-class Launched:
-    """A compiled kernel as the launcher sees it. `fn`: Triton's JITFunction."""
-
-    def __init__(self, src: Any, metadata: Any) -> None:
-        self.fn = src.fn
-        self.signature = dict(src.signature)
-        self.metadata = metadata
-        self._resources: dict[str, Any] | None = None
-
-    @property
-    def compiled(self) -> Any:
-        """Triton's CompiledKernel, which holds the text of every stage."""
-        for cache in self.fn.device_caches.values():
-            for kernel in cache[0].values():
-                if getattr(kernel, "hash", None) == self.metadata.hash:
-                    return kernel
-        raise RuntimeError(f"Triton lost the compiled kernel {self.metadata.name}")
-
-    @property
-    def resources(self) -> dict[str, Any]:
-        if self._resources is None:
-            self._resources = usage(self.compiled.asm["cubin"], self.metadata.shared)
-        return self._resources
 
 
 class _Utils:
@@ -85,82 +61,46 @@ class _Utils:
 
 
 class RecordingDriver:
-    """See the module's text. on_launch(launched, grid, arguments); `last`: for error messages."""
+    """See the module's text. on_launch(compiled, grid, arguments); `last`: for error messages.
 
-    def __init__(self, on_launch: Callable[[Launched, tuple[int, int, int], tuple], None]) -> None:
-        driver = self
+    What Triton, and so a candidate, gets as its driver is `active`, which refers to this object in
+    closures only.
+    """
 
-        class Launcher:
-            def __init__(self, src: Any, metadata: Any) -> None:
-                self.launched = Launched(src, metadata)
-                driver.last = self.launched
-
-            def __call__(self, *args: Any) -> None:
-                grid = tuple(int(n) for n in args[:3])
-                driver.allocate_scratch(self.launched.metadata, grid)
-                if driver.trials is not None:
-                    driver.trials.append((self.launched, grid))
-                else:
-                    on_launch(self.launched, grid, args[_HOOKED:])
-
-        self.utils = _Utils()
-        self.launcher_cls = Launcher
-        self.last: Launched | None = None
-        self.trials: list[tuple[Launched, tuple]] | None = None
+    def __init__(self, on_launch: Callable[[Compiled, tuple[int, int, int], tuple], None]) -> None:
+        self.compilations = Compilations()
+        self.last: Compiled | None = None
+        self.trials: list[tuple[Compiled, tuple]] | None = None
         self.pause: Callable[[], Any] = contextlib.nullcontext
+        self._on_launch = on_launch
+        self.active = _active(self)
 
-    def allocate_scratch(self, metadata: Any, grid: tuple) -> None:
+    def launcher(self, src: Any, _: Any) -> Callable[..., None]:
+        """What Triton calls to launch the kernel made from `src`."""
+        compilations = self.compilations
+        compiled = self.last = compilations.of(src)
+
+        def launch(*args: Any) -> None:
+            compilations.of(src)
+            grid = tuple(int(n) for n in args[:3])
+            self.allocate_scratch(compiled.metadata, grid)
+            if self.trials is not None:
+                self.trials.append((compiled, grid))
+            else:
+                self._on_launch(compiled, grid, args[_HOOKED:])
+
+        return launch
+
+    def allocate_scratch(self, metadata: dict[str, Any], grid: tuple) -> None:
         """Asks Triton's allocator as a real launch does: it raises if the candidate set none."""
-        size = getattr(metadata, "global_scratch_size", 0)
+        size = metadata.get("global_scratch_size", 0)
         if size:
             from triton.runtime import _allocation
 
             holder = _allocation._allocator
             allocate = holder.get() if hasattr(holder, "get") else holder
             with self.pause():
-                allocate(grid[0] * grid[1] * grid[2] * size, metadata.global_scratch_align, 0)
-
-    def is_active(self) -> bool:
-        return True
-
-    def get_current_target(self) -> GPUTarget:
-        return GPUTarget("cuda", ARCH, 32)
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def set_current_device(self, *_: Any) -> None:
-        pass
-
-    def get_current_stream(self, *_: Any) -> int:
-        return 0
-
-    def get_device_capability(self, *_: Any) -> tuple[int, int]:
-        return ARCH // 10, ARCH % 10
-
-    def get_active_torch_device(self) -> torch.device:
-        return DEVICE
-
-    def get_device_interface(self) -> Any:
-        return torch.cuda
-
-    def map_python_to_cpp_type(self, kind: str) -> str:
-        return kind
-
-    def assemble_tensormap_to_arg(self, _: Any, args: Any) -> Any:
-        return args
-
-    def allocate_default_profile_scratch(self, *_: Any) -> None:
-        return None
-
-    def get_empty_cache_for_benchmark(self) -> None:
-        return None
-
-    def clear_cache(self, _: Any) -> None:
-        pass
-
-    def get_benchmarker(self) -> Callable[..., Any]:
-        return self.benchmark
+                allocate(grid[0] * grid[1] * grid[2] * size, metadata["global_scratch_align"], 0)
 
     def benchmark(self, call: Callable[[], Any], *_: Any, quantiles: Any = None, **__: Any) -> Any:
         """Compiles what `call` launches and gives it a relative time; records nothing."""
@@ -168,12 +108,46 @@ class RecordingDriver:
         try:
             with self.pause():
                 call()
-            cost = sum(relative_time(launched.resources, launched.metadata.num_warps,
+            cost = sum(relative_time(compiled.resources, compiled.metadata["num_warps"],
                                      grid[0] * grid[1] * grid[2])
-                       for launched, grid in self.trials)
+                       for compiled, grid in self.trials)
         finally:
             self.trials = outer
         return [cost] * len(quantiles) if quantiles else cost
+
+
+def _active(driver: RecordingDriver) -> Any:
+    """Triton's driver: named as a GPU's, and without an attribute that leads to `driver`."""
+
+    def launcher_cls(src: Any, metadata: Any) -> Callable[..., None]:
+        return driver.launcher(src, metadata)
+
+    def benchmark(call: Callable[[], Any], *args: Any, **kwargs: Any) -> Any:
+        return driver.benchmark(call, *args, **kwargs)
+
+    answers: dict[str, Any] = {
+        "utils": _Utils(),
+        "launcher_cls": launcher_cls,
+        "is_active": lambda: True,
+        "get_current_target": lambda: GPUTarget("cuda", ARCH, 32),
+        "get_current_device": lambda: 0,
+        "set_current_device": lambda *_: None,
+        "get_current_stream": lambda *_: 0,
+        "get_device_capability": lambda *_: (ARCH // 10, ARCH % 10),
+        "get_active_torch_device": lambda: DEVICE,
+        "get_device_interface": lambda: torch.cuda,
+        "map_python_to_cpp_type": lambda kind: kind,
+        "assemble_tensormap_to_arg": lambda _, args: args,
+        "allocate_default_profile_scratch": lambda *_: None,
+        "get_empty_cache_for_benchmark": lambda: None,
+        "clear_cache": lambda _: None,
+        "get_benchmarker": lambda: benchmark,
+    }
+    members = {name: staticmethod(answer) if callable(answer) else answer
+               for name, answer in answers.items()}
+    kind = type("CudaDriver", (), {**members, "__slots__": (),
+                                   "__module__": "triton.backends.nvidia.driver"})
+    return kind()
 
 
 @contextlib.contextmanager
@@ -195,15 +169,16 @@ def recording_driver(driver: RecordingDriver) -> Iterator[RecordingDriver]:
                 f"{MAX_CONFIGS} are allowed")
         return configs
 
-    config.set_active(driver)
+    config.set_active(driver.active)
     Autotuner.prune_configs = limited
     for name in clocks:
-        setattr(triton.testing, name, driver.benchmark)
+        setattr(triton.testing, name, driver.active.get_benchmarker())
     try:
-        yield driver
+        with driver.compilations.watched():
+            yield driver
     finally:
         # Kernels unload through the active driver when they die: never leave it without one.
-        config._active = before or driver
+        config._active = before or driver.active
         Autotuner.prune_configs = prune
         for name, clock in clocks.items():
             setattr(triton.testing, name, clock)

@@ -7,9 +7,10 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from kernel_evolve_worker.recording.compiled import Forged, definition_line
 from kernel_evolve_worker.recording.driver import AutotuneTooWide
 from kernel_evolve_worker.recording.facade import Uncovered
-from kernel_evolve_worker.recording.recorder import StaleTensor, definition_line
+from kernel_evolve_worker.recording.recorder import StaleTensor
 from kernel_evolve_worker.recording.transfer import Mismatch
 
 MAX_TEXT = 300
@@ -49,6 +50,8 @@ def describe(error: BaseException, source: str, where: str, last: Any = None,
         return failure("integrity", "weights_mismatch", str(error))
     if isinstance(error, StaleTensor):
         return failure("integrity", "state_across_calls", f"{_place(line)}{one_line(error)}.", line)
+    if isinstance(error, Forged):
+        return failure("integrity", "forged", f"{_place(line)}{one_line(error)}.", line)
     if isinstance(error, AutotuneTooWide):
         return failure("policy", "autotune_too_wide", f"{_place(line)}{one_line(error)}.", line)
     compiled = _compiler_error(error, source, line, last, printed)

@@ -181,6 +181,7 @@ class _Session:
             self._forward(recorder, model, inputs, state)
             earlier = earlier | recorder.made
             recorders.append(recorder)
+            self.driver.compilations.check()
             memory.append(remembered(module, model))
         _, first, second = (_essence(recorder.tape) for recorder in recorders)
         if first != second:

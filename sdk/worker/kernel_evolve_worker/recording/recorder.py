@@ -16,7 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
-from kernel_evolve_worker.recording.driver import Launched
+from kernel_evolve_worker.recording.compiled import Compiled
 from kernel_evolve_worker.recording.facade import Placement, Uncovered, storage_key
 from kernel_evolve_worker.recording.tape import (
     NotRecordable,
@@ -69,7 +69,7 @@ class Recorder(TorchDispatchMode):
         self.made: set[int] = set()
         self._names: dict[int, str] = {}
         self._keep: list[torch.Tensor] = []
-        self._kernels: dict[str, str] = {}
+        self._kernels: dict[Compiled, str] = {}
         self._paused = 0
         self._constant_bytes = 0
 
@@ -243,13 +243,13 @@ class Recorder(TorchDispatchMode):
 
     # -- launches -----------------------------------------------------------------------------
 
-    def launch(self, launched: Launched, grid: tuple[int, int, int], args: tuple) -> None:
+    def launch(self, compiled: Compiled, grid: tuple[int, int, int], args: tuple) -> None:
         """Called by the driver for a launch. args: the kernel's, constexprs included."""
         with torch._C.DisableTorchFunction(), self.pause():
             encoded: list[dict[str, Any]] = []
-            for (name, kind), value in zip(launched.signature.items(), args):
+            for (name, kind), value in zip(compiled.signature.items(), args):
                 self._argument(name, kind, value, encoded)
-            self.tape.steps.append({"op": "launch", "kernel": self._kernel(launched),
+            self.tape.steps.append({"op": "launch", "kernel": self._kernel(compiled),
                                     "grid": list(grid), "args": encoded})
 
     def _argument(self, name: str, kind: Any, value: Any, out: list[dict[str, Any]]) -> None:
@@ -281,38 +281,29 @@ class Recorder(TorchDispatchMode):
             raise ValueError(f"Pointer argument {name} cannot be accessed from Triton (cpu "
                              "tensor?): create it with device=x.device")
 
-    def _kernel(self, launched: Launched) -> str:
-        known = self._kernels.get(launched.metadata.hash)
+    def _kernel(self, compiled: Compiled) -> str:
+        known = self._kernels.get(compiled)
         if known is None:
-            known = f"k{len(self._kernels)}"
-            self._kernels[launched.metadata.hash] = known
-            self.tape.kernels[known] = describe_kernel(launched, self.source)
-            self.tape.cubins[known] = bytes(launched.compiled.asm["cubin"])
+            known = self._kernels[compiled] = f"k{len(self._kernels)}"
+            self.tape.kernels[known] = describe_kernel(compiled, self.source)
+            self.tape.cubins[known] = bytes(compiled.texts["cubin"])
         return known
 
 
-def describe_kernel(launched: Launched, source: str) -> dict[str, Any]:
+def describe_kernel(compiled: Compiled, source: str) -> dict[str, Any]:
     """A kernel's entry in the tape."""
-    compiled, metadata = launched.compiled, launched.metadata
     fields = ("num_warps", "num_ctas", "num_stages", "shared", "maxnreg", "global_scratch_size",
               "enable_fp_fusion", "launch_cooperative_grid", "launch_pdl", "cluster_dims")
     return {
-        "name": metadata.name,
-        "ttir": str(compiled.asm["ttir"]).replace(source, "candidate.py"),
-        "ptx": str(compiled.asm["ptx"]).replace(source, "candidate.py"),
-        "metadata": {name: getattr(metadata, name) for name in fields if hasattr(metadata, name)},
-        "resources": launched.resources,
-        "line": definition_line(launched.fn),
-        "params": [p.name for p in launched.fn.params],
+        "name": compiled.name,
+        "ttir": str(compiled.texts["ttir"]).replace(source, "candidate.py"),
+        "ptx": str(compiled.texts["ptx"]).replace(source, "candidate.py"),
+        "metadata": {name: compiled.metadata[name] for name in fields
+                     if name in compiled.metadata},
+        "resources": compiled.resources,
+        "line": compiled.line,
+        "params": compiled.params,
     }
-
-
-def definition_line(fn: Any) -> int | None:
-    """The line of `def` of a kernel in its file."""
-    for offset, line in enumerate(getattr(fn, "raw_src", [])):
-        if line.lstrip().startswith("def "):
-            return fn.starting_line_number + offset
-    return getattr(fn, "starting_line_number", None)
 
 
 # -- schemas --------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from kernel_evolve_worker.recording.compiled import Forged, definition_line
 from kernel_evolve_worker.recording.driver import AutotuneTooWide
 from kernel_evolve_worker.recording.facade import Uncovered
 from kernel_evolve_worker.recording.recorder import StaleTensor
+from kernel_evolve_worker.recording.remembered import Opaque
 from kernel_evolve_worker.recording.transfer import Mismatch
 
 MAX_TEXT = 300
@@ -48,7 +49,7 @@ def describe(error: BaseException, source: str, where: str, last: Any = None,
         return failure("correctness", "uncovered", f"uncovered: {one_line(error)}{at}", line)
     if isinstance(error, Mismatch):
         return failure("integrity", "weights_mismatch", str(error))
-    if isinstance(error, StaleTensor):
+    if isinstance(error, (StaleTensor, Opaque)):
         return failure("integrity", "state_across_calls", f"{_place(line)}{one_line(error)}.", line)
     if isinstance(error, Forged):
         return failure("integrity", "forged", f"{_place(line)}{one_line(error)}.", line)

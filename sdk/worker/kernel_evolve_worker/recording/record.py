@@ -30,6 +30,7 @@ from kernel_evolve_worker.recording import policy, transfer
 from kernel_evolve_worker.recording.driver import RecordingDriver, recording_driver
 from kernel_evolve_worker.recording.facade import Facade, Placement, Uncovered, cuda_facade
 from kernel_evolve_worker.recording.failures import describe, failure
+from kernel_evolve_worker.recording.foreign import first_foreign_change, foreign_state
 from kernel_evolve_worker.recording.recorder import Recorder, forward_outputs_to_tensors
 from kernel_evolve_worker.recording.remembered import first_change, remembered
 from kernel_evolve_worker.recording.tape import Tape
@@ -116,6 +117,7 @@ class _Session:
         self.facade = Facade(self.placement)
         self.driver = RecordingDriver(self._launched)
         self.recorder: Recorder | None = None
+        self.counts_hits = "cache_info" in code
         file.write_text(code, encoding="utf-8")
 
     def _launched(self, *args: Any) -> None:
@@ -176,20 +178,24 @@ class _Session:
         earlier: set[int] = set()
         recorders: list[Recorder] = []
         memory: list[dict[str, str]] = []
+        around: list[dict[Any, Any]] = []
+        tensors = [*tree_leaves(inputs), *(tensor for _, _, tensor in state)]
         for _ in range(3):
             recorder = Recorder(self.placement, earlier, str(self.file))
             self._forward(recorder, model, inputs, state)
             earlier = earlier | recorder.made
             recorders.append(recorder)
             self.driver.compilations.check()
-            memory.append(remembered(module, model))
+            memory.append(remembered(module, model, tensors, self.counts_hits))
+            around.append(foreign_state(policy.ALLOWED_MODULES))
         _, first, second = (_essence(recorder.tape) for recorder in recorders)
         if first != second:
             return failure("integrity", "not_repeatable",
                            "two calls of forward with the same shapes do different things: make "
                            "forward independent of earlier calls.")
         # The first call may build what it needs; from then on nothing may change.
-        changed = first_change(memory[1], memory[2])
+        changed = (first_change(memory[1], memory[2])
+                   or first_foreign_change(around[1], around[2]))
         if changed is not None:
             return failure("integrity", "state_across_calls",
                            f"forward changes {changed} from call to call: make forward independent "

@@ -1,0 +1,75 @@
+"""State in modules that a candidate may import: lists, tables and numbers that it could count in.
+
+Their functions are PyTorch's, Triton's and Python's own, which keep caches and statistics; so only
+what grows or is set shows here, one level deep, and what those libraries change by themselves in
+every call is left out.
+"""
+
+from __future__ import annotations
+
+import abc
+import collections
+import sys
+import types
+from typing import Any
+
+import torch
+
+_CONTAINERS = (list, dict, set, collections.deque)
+_SCALARS = (bool, int, float, str, bytes, type(None))
+_FEW = 64  # elements of a container that are looked at one by one
+
+State = dict[tuple[str, ...], Any]
+
+
+def foreign_state(roots: frozenset[str]) -> State:
+    """What the modules below `roots` hold, by (module, name) or (module, class, name)."""
+    found: State = {
+        ("abc", "registered classes"): abc.get_cache_token(),
+        ("torch", "the random seed"): torch.initial_seed(),
+        ("torch", "the random state"): hash(bytes(torch.get_rng_state().numpy())),
+    }
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] not in roots or not isinstance(module, types.ModuleType):
+            continue
+        for key, value in list(vars(module).items()):
+            kind = type(value)  # isinstance would ask the value, which may warn
+            if issubclass(kind, type):
+                if value.__module__ == name:
+                    _members(found, (name, key), vars(value))
+            elif kind is types.FunctionType:
+                if value.__dict__ and value.__module__ == name:
+                    _members(found, (name, key), value.__dict__)
+            else:
+                _note(found, (name, key), value)
+    return found
+
+
+def first_foreign_change(before: State, after: State) -> str | None:
+    """"warnings.filters" where that differs, None where all agree."""
+    for path in [*after, *(path for path in before if path not in after)]:
+        if before.get(path) != after.get(path):
+            return ".".join(path)
+    return None
+
+
+def _members(found: State, path: tuple[str, ...], members: Any) -> None:
+    for key, value in list(members.items()):
+        if type(value) is not types.FunctionType:
+            _note(found, (*path, str(key)), value)
+
+
+def _note(found: State, path: tuple[str, ...], value: Any) -> None:
+    kind = type(value)
+    if kind in _SCALARS:
+        found[path] = repr(value) if kind is float else value
+    elif issubclass(kind, _CONTAINERS):
+        few = list(value)[:_FEW] if len(value) <= _FEW else []
+        if issubclass(kind, dict):
+            few += list(value.values())[:_FEW] if few else []
+        found[path] = (len(value), tuple(_mark(x) for x in few))
+
+
+def _mark(value: Any) -> Any:
+    kind = type(value)
+    return repr(value) if kind is float else value if kind in _SCALARS else id(value)

@@ -52,6 +52,11 @@ class Files(unittest.TestCase):
         tape.save(self.path)
         with self.assertRaises(TapeError):
             Tape.load(self.path).blob("b0")
+        folder = self.path.with_name("tape.json.blobs")
+        folder.mkdir(exist_ok=True)
+        (folder / "secret.bin").symlink_to(self.path.parent / "secret.bin")
+        with self.assertRaises(TapeError):
+            Tape.load(self.path).blob("b0")
 
 
 class Values(unittest.TestCase):

@@ -514,6 +514,28 @@ TEST_F(Replay, TimedCallsAreWatched) {
   EXPECT_THAT(child.Ask({{"op", "time"}, {"samples", 2}}).at("changed"), ElementsAre(0));
 }
 
+TEST_F(Replay, WhatATimedCallLeavesBesideABufferIsSeenAndGone) {
+  Child child;
+  (void)child.Read();
+  Fill(&child, 1);
+  const json hashes = Run(&child, Copy()).at("hashes");
+  EXPECT_EQ(Load(&child, PlanOf("remember", {At(0), At(1), Value(kBytes), Value(5)})).at("ok"),
+            true);
+  const json timed = child.Ask({{"op", "time"}, {"samples", 5}, {"seed", 7}, {"hashes", hashes}});
+  EXPECT_EQ(timed.at("wrong"), 4);
+  EXPECT_THAT(timed.at("outside"), ElementsAre(1));
+}
+
+TEST_F(Replay, ARunAfterATimedOneIsAsBefore) {
+  Child child;
+  (void)child.Read();
+  Fill(&child, 1);
+  const json checked = Run(&child, Scale());
+  (void)child.Ask({{"op", "time"}, {"samples", 2}});
+  EXPECT_EQ(child.Ask({{"op", "fetch"}, {"buffers", {{1, 0}}}}).at("ok"), true);
+  EXPECT_EQ(child.Ask({{"op", "run"}, {"guard", true}, {"seed", 7}}), checked);
+}
+
 // -- what makes no sense --------------------------------------------------------------------------
 
 TEST_F(Replay, RefusesPlansThatMakeNoSense) {

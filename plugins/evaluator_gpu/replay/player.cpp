@@ -193,7 +193,7 @@ Player::Buffers& Player::At(Placement placement) {
   return buffers;
 }
 
-void Player::Prepare(const Buffers& buffers, unsigned char poison, bool redzones) {
+void Player::Prepare(const Buffers& buffers, unsigned char poison) {
   for (size_t i = 0; i < kernels_.size(); ++i) {
     if (plan_.kernels[i].fresh) LoadKernel(i);
   }
@@ -205,7 +205,6 @@ void Player::Prepare(const Buffers& buffers, unsigned char poison, bool redzones
     } else if (buffer.bytes() > 0) {
       cuda_.Check(cuda_.fill(buffer.address(), poison, buffer.bytes(), stream_), "filling memory");
     }
-    if (!redzones) continue;
     for (const auto& [where, bytes] : {std::pair{buffer.front(), buffer.front_bytes()},
                                        std::pair{buffer.back(), buffer.back_bytes()}}) {
       if (bytes > 0) cuda_.Check(cuda_.fill(where, kRedzone, bytes, stream_), "filling memory");
@@ -285,13 +284,13 @@ void Player::ClearCounts() {
   cuda_.Check(cuda_.fill(counts_->address(), 0, counts_->bytes(), stream_), "filling memory");
 }
 
-// What changed and what was written outside, into the counts.
-void Player::Inspect(const Buffers& buffers) {
+// What was written outside and, if asked, what changed, into the counts.
+void Player::Inspect(const Buffers& buffers, bool contents) {
   for (size_t i = 0; i < buffers.size(); ++i) {
     const Buffer& buffer = *buffers[i];
     CountDifferences(buffer.front(), 0, buffer.front_bytes(), kRedzone, 3 * i);
     CountDifferences(buffer.back(), 0, buffer.back_bytes(), kRedzone, 3 * i + 1);
-    if (originals_[i] != nullptr) {
+    if (contents && originals_[i] != nullptr) {
       CountDifferences(buffer.address(), originals_[i]->address(), buffer.bytes(), 0, 3 * i + 2);
     }
   }
@@ -310,7 +309,7 @@ json Player::Findings(const std::vector<uint64_t>& counts) const {
 json Player::Run(Placement placement, unsigned char poison, uint64_t seed) {
   Buffers& buffers = At(placement);
   last_ = &buffers;
-  Prepare(buffers, poison, true);
+  Prepare(buffers, poison);
   cuda_.Check(cuda_.wait_stream(stream_), "filling memory");
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
     Enqueue(buffers, i);
@@ -320,7 +319,7 @@ json Player::Run(Placement placement, unsigned char poison, uint64_t seed) {
     }
   }
   ClearCounts();
-  Inspect(buffers);
+  Inspect(buffers, true);
   Hash(buffers, seed, 3 * buffers.size());
   const std::vector<uint64_t> counts = Counts();
   json out = Findings(counts);
@@ -355,8 +354,9 @@ void Player::Flush() {
 }
 
 float Player::Sample(const Buffers& buffers, const Timing& timing, int number) {
-  // Another poison each time: what a kernel left behind in the last sample is gone.
-  Prepare(buffers, static_cast<unsigned char>(timing.poison ^ (number * 29)), false);
+  // Another poison each time, around the buffers, too: what a kernel left in the last sample is
+  // gone.
+  Prepare(buffers, static_cast<unsigned char>(timing.poison ^ (number * 29)));
   Flush();
   uint64_t pause = timing.pause_ns;
   void* parameters[] = {&pause};
@@ -375,23 +375,23 @@ float Player::Sample(const Buffers& buffers, const Timing& timing, int number) {
 json Player::Time(const Timing& timing) {
   Buffers& buffers = At(Placement::kNatural);
   last_ = &buffers;
-  Prepare(buffers, timing.poison, true);
+  guarded_.clear();  // results of runs before, which a kernel could take for its own
+  const auto first = static_cast<ptrdiff_t>(3 * buffers.size());
   std::vector<float> milliseconds;
+  std::vector<uint64_t> seen(static_cast<size_t>(first));
   int wrong = 0;
   for (int number = 0; number < timing.samples; ++number) {
     milliseconds.push_back(Sample(buffers, timing, number));
-    if (timing.hashes.empty()) continue;
     ClearCounts();
-    Hash(buffers, timing.seed, 3 * buffers.size());
+    Inspect(buffers, number + 1 == timing.samples);  // contents are restored before each sample
+    if (!timing.hashes.empty()) Hash(buffers, timing.seed, 3 * buffers.size());
     const std::vector<uint64_t> counts = Counts();
-    const bool same =
-        std::equal(timing.hashes.begin(), timing.hashes.end(),
-                   counts.begin() + static_cast<ptrdiff_t>(3 * buffers.size()), counts.end());
-    wrong += same ? 0 : 1;
+    for (size_t i = 0; i < seen.size(); ++i) seen[i] += counts[i];
+    const bool same = std::equal(timing.hashes.begin(), timing.hashes.end(), counts.begin() + first,
+                                 counts.end());
+    wrong += same || timing.hashes.empty() ? 0 : 1;
   }
-  ClearCounts();
-  Inspect(buffers);
-  json out = Findings(Counts());
+  json out = Findings(seen);
   out["milliseconds"] = milliseconds;
   out["wrong"] = wrong;
   return out;

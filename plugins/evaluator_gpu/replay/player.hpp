@@ -67,7 +67,7 @@ class Player {
   void Fetch(size_t buffer, uint64_t offset, const SharedMemory& shared);
 
   // {"milliseconds": of each sample, on a cold L2; "wrong": samples whose results have other
-  // hashes; "changed" and "outside" as of Run, at the end}. Throws Fault.
+  // hashes; "outside" as of Run, in any sample; "changed" in the last}. Throws Fault.
   nlohmann::json Time(const Timing& timing);
 
  private:
@@ -80,7 +80,7 @@ class Player {
   nlohmann::json Prepared(Plan plan, const SharedMemory& shared);
   // Buffers in that placement, made when first asked for. Throws BadRequest without a plan.
   Buffers& At(Placement placement);
-  void Prepare(const Buffers& buffers, unsigned char poison, bool redzones);
+  void Prepare(const Buffers& buffers, unsigned char poison);
   void Enqueue(const Buffers& buffers, size_t step);
   void Flush();
   void CountDifferences(CUdeviceptr a, CUdeviceptr b, uint64_t bytes, unsigned char byte,
@@ -90,7 +90,7 @@ class Player {
   void Hash(const Buffers& buffers, uint64_t seed, size_t slot);
   void ClearCounts();
   std::vector<uint64_t> Counts();
-  void Inspect(const Buffers& buffers);
+  void Inspect(const Buffers& buffers, bool contents);
   nlohmann::json Findings(const std::vector<uint64_t>& counts) const;
   float Sample(const Buffers& buffers, const Timing& timing, int number);
   unsigned Blocks() const;

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <future>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "core/base/json.hpp"
 #include "core/base/text.hpp"
@@ -79,14 +81,47 @@ void CheckPython(const Arguments& arguments, Findings* findings) {
   if (!info->torch.empty() && !info->triton.empty()) CheckWorker(*options, findings);
 }
 
-void CheckGpu(Findings* findings) {
-  void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+// Names of the GPUs that the driver opens here. `why` says what is wrong where there are none.
+std::vector<std::string> Gpus(std::string* why) {
+  void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (driver == nullptr) {
-    findings->Absent("gpu", "no CUDA driver: verdicts are modelled by the simulator");
-    return;
+    *why = "no CUDA driver";
+    return {};
   }
-  ::dlclose(driver);
-  findings->Absent("gpu", "a CUDA driver is here; this version still judges with the simulator");
+  const auto init = reinterpret_cast<int (*)(unsigned)>(::dlsym(driver, "cuInit"));
+  const auto count = reinterpret_cast<int (*)(int*)>(::dlsym(driver, "cuDeviceGetCount"));
+  const auto name = reinterpret_cast<int (*)(char*, int, int)>(::dlsym(driver, "cuDeviceGetName"));
+  int devices = 0;
+  int code = -1;
+  if (init != nullptr && count != nullptr && name != nullptr) {
+    code = init(0);
+    if (code == 0) code = count(&devices);
+  }
+  std::vector<std::string> names;
+  for (int device = 0; device < devices; ++device) {
+    char text[128] = "";
+    if (name(text, sizeof text, device) == 0) names.emplace_back(text);
+  }
+  *why = "a CUDA driver, but no GPU that it opens (error " + std::to_string(code) + ")";
+  return names;  // the driver stays: it does not like to be unloaded
+}
+
+void CheckGpu(const Arguments& arguments, Findings* findings) {
+  std::string why;
+  const std::vector<std::string> gpus = Gpus(&why);
+  if (gpus.empty()) return findings->Absent("gpu", why + ": verdicts are modelled");
+  const Result<Registry> registry = OpenRegistry(arguments);
+  std::vector<std::string> measuring;
+  for (const TypeInfo& type : registry ? registry->types() : std::vector<TypeInfo>()) {
+    if (type.kind == TypeKind::kEvaluator && type.interface.Text("class") != "modelled") {
+      measuring.push_back(type.name);
+    }
+  }
+  if (measuring.empty()) {
+    return findings->Absent("gpu", Join(gpus, ", ") + ", but no evaluator that measures");
+  }
+  findings->Good("gpu", Join(gpus, ", ") + "; a profile with 'evaluator: {use: " + measuring[0] +
+                            "}' measures there, the default models");
 }
 
 int Run(const Arguments& arguments) {
@@ -95,7 +130,7 @@ int Run(const Arguments& arguments) {
                 "kernel-evolve " KERNEL_EVOLVE_VERSION " in " + ThisInstallation().prefix.string());
   CheckPlugins(arguments, &findings);
   CheckPython(arguments, &findings);
-  CheckGpu(&findings);
+  CheckGpu(arguments, &findings);
   if (arguments.Has("--profile")) CheckModels(arguments, &findings);
   if (!findings.complete()) return kExitEnvironment;
   std::printf(

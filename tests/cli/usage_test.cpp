@@ -98,6 +98,19 @@ TEST(Cli, ShippedGraphsAreValidAndDrawn) {
   EXPECT_THAT(KernelEvolve({"graph", "evolve", "--dot"}).out, HasSubstr("digraph"));
 }
 
+TEST(Cli, DoctorTellsWhetherAGpuMeasures) {
+  // A driver of our own, in the place of the machine's.
+  const std::string driver = KERNEL_EVOLVE_BUILD_DIR "/tests/replay/driver";
+  const auto doctor = [&](const std::string& failing) {
+    return KernelEvolve({"doctor", "--python", "/nowhere/python"},
+                        {{"LD_LIBRARY_PATH", driver}, {"FAKE_CUDA_FAIL", failing}})
+        .out;
+  };
+  EXPECT_THAT(doctor(""), HasSubstr("Imagined GPU; a profile with 'evaluator: {use: gpu}'"));
+  EXPECT_THAT(doctor("cuInit:100"), HasSubstr("no GPU that it opens (error 100): verdicts are"));
+  EXPECT_THAT(doctor("cuDeviceGetCount:3"), HasSubstr("(error 3): verdicts are modelled"));
+}
+
 TEST(Cli, PluginsListNamesEveryType) {
   const Finished list = KernelEvolve({"plugins", "list"});
   EXPECT_EQ(list.exit_code, 0) << list.err;

@@ -8,6 +8,7 @@ An object whose state can't be seen is refused. Modules of others are in foreign
 
 from __future__ import annotations
 
+import abc
 import collections
 import functools
 import gc
@@ -32,6 +33,7 @@ _FIXED = (
     type(Ellipsis), type(NotImplemented), types.CodeType, types.GetSetDescriptorType,
     types.MemberDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType,
     types.ClassMethodDescriptorType, types.ModuleType, types.GenericAlias, types.UnionType,
+    type(abc.ABC._abc_impl),
 )  # fmt: skip
 _SHOWN = (itertools.count, itertools.repeat)  # their text says where they are
 _NAMED_OWNERS = (types.BuiltinFunctionType, types.MethodWrapperType, types.MethodType)

@@ -142,6 +142,14 @@ def scale(x, out, count, BLOCK: tl.constexpr):
                            f"uncovered: {what}" if what.startswith(("aten", "torch")) else what,
                            "return")
 
+    def test_what_only_a_gpu_could_answer(self) -> None:
+        for call in ("torch.cuda.streams.Stream()", "torch.cuda.Event()", "torch.Stream()",
+                     "torch.cuda.memory_stats()", "torch.cuda.utilization()",
+                     "torch.accelerator.memory_stats()", "torch.cuda.memory.memory_snapshot()"):
+            with self.subTest(call):
+                code = candidate(f"try:\n    {call}\nexcept Exception:\n    pass\n" + CALL)
+                self.fails(code, "correctness", "uncovered", "uncovered: torch.", call)
+
     def test_a_refusal_that_the_candidate_catches(self) -> None:
         forward = """
             try:

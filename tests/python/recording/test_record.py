@@ -112,6 +112,16 @@ class Tapes(unittest.TestCase):
             assert torch.ones(2, device=torch.device("cuda")).is_cuda
             assert not torch.zeros(3).is_cuda
             torch.cuda.synchronize()
+            stream = torch.cuda.current_stream()
+            assert type(stream).__name__ == "Stream" and isinstance(stream, torch.cuda.Stream)
+            assert stream == torch.cuda.default_stream() and stream.query()
+            assert "CudaDeviceProperties" in type(torch.cuda.get_device_properties(0)).__name__
+            assert torch.cuda.is_available.__name__ == "is_available"
+            assert torch.cuda.device.__name__ == "device" and type(torch.cuda.Event) is type
+            assert torch.cuda.memory.memory_allocated() == torch.cuda.memory_allocated() > 0
+            assert torch.accelerator.current_accelerator().type == "cuda"
+            assert x.type() == "torch.cuda.FloatTensor"
+            assert type(triton.runtime.driver.active).__name__ == "CudaDriver"
             return x
         """
         self.assertEqual(len(self.tape(candidate(forward)).outputs), 1)

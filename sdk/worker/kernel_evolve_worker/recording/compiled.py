@@ -91,6 +91,11 @@ class Compilations:
         self._check(found)
         return found
 
+    def resources(self, cubin: bytes) -> dict[str, Any]:
+        """Those of the kernel with this machine code; empty where there is none."""
+        return next((compiled.resources for compiled in self._all.values()
+                     if compiled.texts["cubin"] is cubin), {})
+
     def check(self) -> None:
         """Raises Forged where a kernel isn't any more what the compiler made."""
         for compiled in self._all.values():

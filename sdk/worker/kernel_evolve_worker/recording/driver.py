@@ -11,6 +11,7 @@ and call what it makes with the grid, stream, function, metadata, two hooks and 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -31,33 +32,6 @@ _HOOKED = 9  # arguments of a launch before the kernel's own
 
 class AutotuneTooWide(Exception):
     """A kernel's autotuning has more than MAX_CONFIGS configurations; the text is one sentence."""
-
-
-class _Utils:
-    """The part of the driver that talks to a device."""
-
-    def load_binary(self, *_: Any) -> tuple[int, int, int, int, int]:
-        return 1, 1, 0, 0, 1024  # module, function, registers, spills, threads per program
-
-    def unload_module(self, *_: Any) -> None:
-        pass
-
-    def get_device_properties(self, *_: Any) -> dict[str, int]:
-        return {
-            "max_shared_mem": H200["shared_memory_per_block_optin"],
-            "multiprocessor_count": H200["multi_processor_count"],
-            "max_num_regs": H200["regs_per_multiprocessor"],
-            "warpSize": 32,
-            "sm_clock_rate": H200["clock_rate"],
-            "mem_clock_rate": H200["memory_clock_rate"],
-            "mem_bus_width": H200["memory_bus_width"],
-        }
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def set_current_device(self, *_: Any) -> None:
-        pass
 
 
 class RecordingDriver:
@@ -126,7 +100,7 @@ def _active(driver: RecordingDriver) -> Any:
         return driver.benchmark(call, *args, **kwargs)
 
     answers: dict[str, Any] = {
-        "utils": _Utils(),
+        "utils": _utils(driver),
         "launcher_cls": launcher_cls,
         "is_active": lambda: True,
         "get_current_target": lambda: GPUTarget("cuda", ARCH, 32),
@@ -143,10 +117,43 @@ def _active(driver: RecordingDriver) -> Any:
         "clear_cache": lambda _: None,
         "get_benchmarker": lambda: benchmark,
     }
-    members = {name: staticmethod(answer) if callable(answer) else answer
-               for name, answer in answers.items()}
-    kind = type("CudaDriver", (), {**members, "__slots__": (),
-                                   "__module__": "triton.backends.nvidia.driver"})
+    return _object("CudaDriver", answers)
+
+
+def _utils(driver: RecordingDriver) -> Any:
+    """The part of the driver that talks to a device."""
+    handles = itertools.count(0x5581_C0DE_0000, 0x40)
+
+    def load_binary(name: str, kernel: bytes, *_: Any) -> tuple[int, int, int, int, int]:
+        """Module, function, registers, spilled words, threads per program."""
+        found = driver.compilations.resources(kernel)
+        return (next(handles), next(handles), found.get("registers") or 32,
+                (found.get("spills") or 0) // 4, 1024)
+
+    properties = {
+        "max_shared_mem": H200["shared_memory_per_block_optin"],
+        "multiprocessor_count": H200["multi_processor_count"],
+        "max_num_regs": H200["regs_per_multiprocessor"],
+        "warpSize": 32,
+        "sm_clock_rate": H200["clock_rate"],
+        "mem_clock_rate": H200["memory_clock_rate"],
+        "mem_bus_width": H200["memory_bus_width"],
+    }
+    return _object("CudaUtils", {
+        "load_binary": load_binary,
+        "unload_module": lambda *_: None,
+        "get_device_properties": lambda *_: dict(properties),
+        "get_current_device": lambda: 0,
+        "set_current_device": lambda *_: None,
+    })
+
+
+def _object(name: str, answers: dict[str, Any]) -> Any:
+    """An object of a class called `name`, with functions and values and nothing that can be set."""
+    members = {key: staticmethod(answer) if callable(answer) else answer
+               for key, answer in answers.items()}
+    kind = type(name, (), {**members, "__slots__": (),
+                           "__module__": "triton.backends.nvidia.driver"})
     return kind()
 
 

@@ -1,16 +1,14 @@
 """Makes CPU tensors look like tensors on one H200 while a candidate is recorded.
 
 `Facade` answers `x.is_cuda`, `x.device`, `device="cuda"`, `.cuda()` and refuses what would carry
-data to Python; `cuda_facade()` gives `torch.cuda` the properties of an H200. Which tensors a real
-run would have left in host memory is kept track of in `Placement`, so that a forgotten device is
-an error here as it is there.
+data to Python; what `torch.cuda` says is in cuda.py. Which tensors a real run would have left in
+host memory is kept track of in `Placement`, so that a forgotten device is an error here as it is
+there.
 """
 
 from __future__ import annotations
 
-import contextlib
-import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -129,6 +127,8 @@ class Facade(TorchFunctionMode):
             return self._to_device(args[0])
         if name == "cpu" and args and isinstance(args[0], torch.Tensor):
             moved.host = True
+        if name == "type" and len(args) == 1 and not kwargs and not self._host(args[0]):
+            return func(*args).replace("torch.", "torch.cuda.", 1)
         if name in ("pin_memory", "record_stream") and args:
             return args[0] if name == "pin_memory" else None
         if moved.host and self.recording and name in ("cpu", "to") and not self._host(args[0]):
@@ -217,78 +217,3 @@ _QUESTIONS: dict[Any, Callable[[Placement, torch.Tensor], Any]] = {
     torch.Tensor.get_device: lambda place, x: -1 if place.is_host(x) else 0,
     torch.Tensor.is_pinned: lambda place, x: False,
 }
-
-
-# -- torch.cuda -----------------------------------------------------------------------------------
-
-
-class _NoSwitch:
-    """torch.cuda.device(...): there is one device, so switching changes nothing."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        pass
-
-    def __enter__(self) -> _NoSwitch:
-        return self
-
-    def __exit__(self, *_: Any) -> bool:
-        return False
-
-
-def _refuse(what: str) -> Callable[..., Any]:
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise Uncovered(what)
-
-    return refuse
-
-
-def device_properties() -> types.SimpleNamespace:
-    return types.SimpleNamespace(**H200)
-
-
-@contextlib.contextmanager
-def cuda_facade() -> Iterator[None]:
-    """Inside, `torch.cuda` speaks of one H200; restored at the end. Not thread-safe."""
-    stream = types.SimpleNamespace(cuda_stream=0, synchronize=lambda: None,
-                                   wait_stream=_refuse("torch.cuda.Stream: several streams"))
-    answers: dict[Any, dict[str, Any]] = {
-        torch.cuda: {
-            "is_available": lambda: True,
-            "is_initialized": lambda: True,
-            "init": lambda: None,
-            "_lazy_init": lambda: None,
-            "device_count": lambda: 1,
-            "current_device": lambda: 0,
-            "set_device": lambda *_: None,
-            "get_device_properties": lambda *_: device_properties(),
-            "get_device_capability": lambda *_: (9, 0),
-            "get_device_name": lambda *_: H200["name"],
-            "is_bf16_supported": lambda *_, **__: True,
-            "mem_get_info": lambda *_: (H200["total_memory"], H200["total_memory"]),
-            "memory_allocated": lambda *_: 0,
-            "max_memory_allocated": lambda *_: 0,
-            "synchronize": lambda *_: None,
-            "empty_cache": lambda: None,
-            "manual_seed": lambda *_: None,  # there is no generator to seed
-            "manual_seed_all": lambda *_: None,
-            "current_stream": lambda *_: stream,
-            "default_stream": lambda *_: stream,
-            "device": _NoSwitch,
-            "device_of": _NoSwitch,
-            "stream": _refuse("torch.cuda.stream: several streams"),
-            "Stream": _refuse("torch.cuda.Stream: several streams"),
-            "Event": _refuse("torch.cuda.Event: the device's clock"),
-        },
-        torch: {"autocast": _refuse("torch.autocast")},
-        torch.amp: {"autocast": _refuse("torch.autocast")},
-        torch.cuda.amp: {"autocast": _refuse("torch.autocast")},
-    }
-    saved = [(module, name, getattr(module, name))
-             for module, changes in answers.items() for name in changes if hasattr(module, name)]
-    try:
-        for module, name, _ in saved:
-            setattr(module, name, answers[module][name])
-        yield
-    finally:
-        for module, name, value in saved:
-            setattr(module, name, value)

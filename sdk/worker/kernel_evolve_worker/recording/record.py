@@ -27,8 +27,9 @@ from torch.utils._pytree import tree_leaves
 from kernel_evolve_worker.context import Context
 from kernel_evolve_worker.errors import WorkerError
 from kernel_evolve_worker.recording import policy, transfer
+from kernel_evolve_worker.recording.cuda import cuda_facade
 from kernel_evolve_worker.recording.driver import RecordingDriver, recording_driver
-from kernel_evolve_worker.recording.facade import Facade, Placement, Uncovered, cuda_facade
+from kernel_evolve_worker.recording.facade import Facade, Placement, Uncovered
 from kernel_evolve_worker.recording.failures import describe, failure
 from kernel_evolve_worker.recording.foreign import first_foreign_change, foreign_state
 from kernel_evolve_worker.recording.recorder import Recorder, forward_outputs_to_tensors

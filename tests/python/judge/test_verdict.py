@@ -49,14 +49,40 @@ class Members(unittest.TestCase):
                          {"speedup", "original_time", "optimized_time", "error"})
 
     def test_a_failed_recording_is_told_by_the_evaluator_that_asked_for_it(self) -> None:
-        record = {"ok": False, "stage": "policy", "code": "forbidden", "reason": "It reads files.",
+        record = {"ok": False, "stage": "policy", "code": "import", "reason": "It reads files.",
                   "seconds": {"record": 0.5}, "target": "sm_90"}
         found = verdicts.from_record_failure(
             record, "full", class_="process", evaluator="gpu", version="2.0.0", time="measured")
         self.assertEqual((found["class"], found["stage"], found["code"], found["correct"]),
-                         ("process", "policy", "forbidden", None))
+                         ("process", "policy", "import", None))
         self.assertEqual(found["provenance"]["time"], "measured")
         self.assertEqual(found["seconds"], {"record": 0.5})
+
+    def test_an_answer_that_recording_never_gives(self) -> None:
+        right = {"ok": False, "stage": "correctness", "code": "uncovered", "reason": "It is."}
+        odd = [None, [], "ok", {}, {**right, "ok": 1}, {**right, "ok": True},
+               {**right, "code": "faster"}, {**right, "stage": "done"},
+               {**right, "stage": "policy"}, {**right, "stage": ["policy"]},
+               {**right, "code": None}, {**right, "reason": ""}, {**right, "reason": 7},
+               {**right, "reason": "a\nb"}, {**right, "reason": "\x1b[2J"},
+               {**right, "reason": "x" * 3000}]
+        for record in odd:
+            found = verdicts.from_record_failure(record, "full", class_="tape", evaluator="gpu",
+                                                 version="1", time="measured")
+            with self.subTest(record=str(record)[:80]):
+                self.assertEqual((found["stage"], found["code"], found["ok"], found["win"]),
+                                 ("integrity", "forged", False, False))
+                self.assertIn("an answer that recording never gives", found["reason"])
+        more = {**right, "feedback": ["fine", "a\nb"], "kernels": [{"name": "x"}],
+                "versions": {"torch": "2.9\n", "triton": "3.9.0"}, "target": "moon",
+                "seconds": {"record": float("nan"), "x": 1, "compile": "2"}}
+        found = verdicts.from_record_failure(more, "full", class_="tape", evaluator="gpu",
+                                             version="1", time="measured")
+        self.assertEqual((found["code"], found["feedback"], found["kernels"], found["seconds"]),
+                         ("uncovered", ["It is."], [], {}))
+        self.assertEqual((found["provenance"]["triton"], found["provenance"]["target"]),
+                         ("3.9.0", "sm_90"))
+        self.assertNotIn("\n", found["provenance"]["torch"])
 
     def test_the_seconds_of_a_record_are_a_number_or_by_kind(self) -> None:
         self.assertEqual(verdicts.seconds_of({"seconds": 2}), {"record": 2.0})

@@ -24,6 +24,7 @@ from kernel_evolve_worker.correctness.check import check
 from kernel_evolve_worker.correctness.judgement import RESERVE_S, Judgement
 from kernel_evolve_worker.correctness.reference import Expected, References
 from kernel_evolve_worker.correctness.trial import try_references
+from kernel_evolve_worker.correctness.untrusted import succeeded
 from kernel_evolve_worker.correctness.verdict import seconds_of
 from kernel_evolve_worker.correctness.wording import on_data
 from kernel_evolve_worker.errors import WorkerError
@@ -83,7 +84,7 @@ def judge(request: dict[str, Any], context: Context, tools: Tools | None = None)
     record is what recording returned. Raises WorkerError (validation) for mistakes of the task.
     """
     record, asked = request["record"], request.get("asked", "full")
-    if not record.get("ok"):
+    if not succeeded(record):
         return from_record_failure(record, asked)
     tools = tools or _tools()
     tape = tools.load_tape(record)

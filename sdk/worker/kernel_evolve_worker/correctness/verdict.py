@@ -13,13 +13,19 @@ from typing import Any
 
 import torch
 
+from kernel_evolve_worker.correctness import untrusted
+from kernel_evolve_worker.correctness.untrusted import seconds_of
+
+__all__ = ["CLASSES", "MAX_FEEDBACK", "STAGES", "from_record_failure", "is_win", "make_verdict",
+           "provenance", "seconds_of"]
+
 # How the times came about: "modelled", or measured with the candidate's Python in a process of its
 # own ("process") or without any ("tape").
 CLASSES = ("modelled", "process", "tape")
 STAGES = ("parse", "policy", "compile", "integrity", "correctness", "model", "timing", "audit",
           "done")
 MAX_FEEDBACK = 25
-# Where the record says nothing: every evaluator compiles for this GPU.
+# Every evaluator compiles for this GPU.
 _TARGET = "sm_90"
 
 
@@ -103,17 +109,14 @@ def make_verdict(
     }
 
 
-def from_record_failure(record: dict[str, Any], asked: str, *, class_: str, evaluator: str,
+def from_record_failure(record: Any, asked: str, *, class_: str, evaluator: str,
                         version: str, time: str) -> dict[str, Any]:
     """The verdict for a candidate that gave no tape; `record` is {"ok": false, "stage", ...}.
 
     A failure of the recorded run counts as one of correctness; anything before leaves `correct`
-    open. time: see `provenance`.
+    open. An answer that recording never gives is one of integrity. time: see `provenance`.
     """
-    stage = record.get("stage")
-    stage = stage if stage in STAGES and stage != "done" else "compile"
-    reason = str(record.get("reason") or "the candidate gave no recording")
-    seconds = record.get("seconds")
+    stage, code, reason, lines = untrusted.failure_of(record)
     return make_verdict(
         class_=class_,
         evaluator=evaluator,
@@ -121,13 +124,12 @@ def from_record_failure(record: dict[str, Any], asked: str, *, class_: str, eval
         asked=asked,
         stage=stage,
         ok=False,
-        code=str(record.get("code") or "record_failed"),
+        code=code,
         reason=reason,
-        correct=False if stage == "correctness" and record.get("code") != "uncovered" else None,
-        feedback=[str(line) for line in record.get("feedback") or []] or [reason],
-        kernels=list(record.get("kernels") or []),
+        correct=False if stage == "correctness" and code != "uncovered" else None,
+        feedback=lines,
         provenance=provenance(record, time=time),
-        seconds=seconds if isinstance(seconds, dict) else None,
+        seconds=seconds_of(record),
     )
 
 
@@ -136,7 +138,8 @@ def provenance(record: dict[str, Any], *, time: str, **more: Any) -> dict[str, A
 
     time: in words, on what the times are from and how they came about.
     """
-    versions = record.get("versions") or {}
+    record = record if isinstance(record, dict) else {}
+    versions = untrusted.versions_of(record)
     try:
         import triton
 
@@ -147,16 +150,8 @@ def provenance(record: dict[str, Any], *, time: str, **more: Any) -> dict[str, A
         "torch": versions.get("torch") or torch.__version__,
         "triton": versions.get("triton") or triton_version,
         "python": versions.get("python") or platform.python_version(),
-        "target": record.get("target") or _TARGET,
+        "target": _TARGET,
         "isolation": record.get("isolation"),
         "time": time,
         **more,
     }
-
-
-def seconds_of(record: dict[str, Any]) -> dict[str, float]:
-    """What the recording cost: the seconds that `record` gives, by kind of work."""
-    known = record.get("seconds")
-    if isinstance(known, dict):
-        return {key: float(value) for key, value in known.items()}
-    return {"record": float(known)} if isinstance(known, (int, float)) else {}

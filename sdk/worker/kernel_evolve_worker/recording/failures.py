@@ -7,10 +7,11 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from kernel_evolve_worker.correctness.untrusted import plain
 from kernel_evolve_worker.recording.compiled import Forged, definition_line
 from kernel_evolve_worker.recording.driver import AutotuneTooWide
 from kernel_evolve_worker.recording.facade import Uncovered
-from kernel_evolve_worker.recording.recorder import StaleTensor
+from kernel_evolve_worker.recording.recorder import HostOutput, StaleTensor
 from kernel_evolve_worker.recording.remembered import Opaque
 from kernel_evolve_worker.recording.transfer import Mismatch
 
@@ -20,8 +21,9 @@ MAX_TEXT = 300
 def failure(stage: str, code: str, reason: str, line: int | None = None,
             feedback: list[str] | None = None) -> dict[str, Any]:
     """The record of a candidate that gave no tape."""
-    return {"ok": False, "stage": stage, "code": code, "reason": reason, "line": line,
-            "feedback": feedback or [reason]}
+    lines = [plain(text) for text in feedback or [reason]]
+    return {"ok": False, "stage": stage, "code": code, "reason": plain(reason), "line": line,
+            "feedback": lines}
 
 
 def one_line(text: object) -> str:
@@ -47,6 +49,8 @@ def describe(error: BaseException, source: str, where: str, last: Any = None,
     if isinstance(error, Uncovered):
         at = f" (line {line})" if line else ""
         return failure("correctness", "uncovered", f"uncovered: {one_line(error)}{at}", line)
+    if isinstance(error, HostOutput):
+        return failure("correctness", "output_device", f"{one_line(error)}.")
     if isinstance(error, Mismatch):
         return failure("integrity", "weights_mismatch", str(error))
     if isinstance(error, (StaleTensor, Opaque)):

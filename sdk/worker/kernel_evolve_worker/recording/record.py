@@ -188,7 +188,8 @@ class _Session:
             recorders.append(recorder)
             self.driver.compilations.check()
             memory.append(remembered(module, model, tensors, self.counts_hits))
-            around.append(foreign_state(policy.ALLOWED_MODULES))
+            if len(recorders) > 1:
+                around.append(foreign_state(policy.ALLOWED_MODULES))
         _, first, second = (_essence(recorder.tape) for recorder in recorders)
         if first != second:
             return failure("integrity", "not_repeatable",
@@ -196,7 +197,7 @@ class _Session:
                            "forward independent of earlier calls.")
         # The first call may build what it needs; from then on nothing may change.
         changed = (first_change(memory[1], memory[2])
-                   or first_foreign_change(around[1], around[2]))
+                   or first_foreign_change(*around))
         if changed is not None:
             return failure("integrity", "state_across_calls",
                            f"forward changes {changed} from call to call: make forward independent "

@@ -52,6 +52,10 @@ class StaleTensor(Exception):
     """forward uses a tensor that an earlier call of forward made; the text is one sentence."""
 
 
+class HostOutput(Exception):
+    """forward returns a tensor in host memory; the text is one sentence."""
+
+
 class Recorder(TorchDispatchMode):
     """Records one call of forward. Use once; not thread-safe.
 
@@ -142,7 +146,11 @@ class Recorder(TorchDispatchMode):
                            for name, own, tensor in state]
 
     def finish(self, outputs: Any) -> None:
-        """Writes down what forward returned."""
+        """Writes down what forward returned. Raises HostOutput, Uncovered."""
+        for tensor in tree_leaves(outputs):
+            if isinstance(tensor, torch.Tensor) and self.placement.is_host(tensor):
+                raise HostOutput(f"forward returns a tensor of shape {list(tensor.shape)} in host "
+                                 "memory: make outputs with device=x.device")
         try:
             self.tape.outputs = encode_tree(outputs, self.ref)
         except NotRecordable as error:

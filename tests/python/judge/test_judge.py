@@ -82,6 +82,14 @@ class Shape(unittest.TestCase):
         self.assertFalse(crashed["correct"])
         self.assertEqual(crashed["metrics"]["error"], "It died.")
 
+    def test_a_tape_that_is_none(self) -> None:
+        for tape in ({"path": "/nowhere/tape.json"}, {"path": 7}, {}, None, "a\0b", [1]):
+            for asked in ("full", "compile"):
+                found = judging.judge(request(CHAIN, asked, tape=tape), context())
+                with self.subTest(tape=tape, asked=asked):
+                    self.assertEqual((found["stage"], found["code"], found["ok"], found["correct"]),
+                                     ("integrity", "no_recording", False, None))
+
     def test_references_are_made_once_for_all_candidates(self) -> None:
         ctx = context()
         judging.judge(request(CHAIN), ctx, tools(chain))

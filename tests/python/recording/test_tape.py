@@ -7,6 +7,7 @@ import math
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 
 import torch
 from kernel_evolve_worker.recording.tape import (
@@ -57,6 +58,42 @@ class Files(unittest.TestCase):
         (folder / "secret.bin").symlink_to(self.path.parent / "secret.bin")
         with self.assertRaises(TapeError):
             Tape.load(self.path).blob("b0")
+
+    def test_a_tape_that_says_what_no_tape_says(self) -> None:
+        ref = {"buffer": "b0", "dtype": "float32", "shape": [2], "stride": [1], "offset": 0}
+        launch = {"op": "launch", "kernel": "k0", "grid": [1, 1, 1],
+                  "args": [{"name": "x", "type": "*fp32", "tensor": ref}]}
+        aten = {"op": "aten", "name": "aten.add.Tensor", "args": [{"tensor": ref}, 1],
+                "kwargs": {}, "out": [ref], "writes": []}
+        right = {
+            "inputs": [ref, None], "state": [{"name": "w", "own_name": "w", "ref": ref}],
+            "buffers": {"b0": {"bytes": 8, "itemsize": 4, "origin": "input"}},
+            "kernels": {"k0": {"name": "k", "ttir": "", "ptx": "", "metadata": {"num_warps": 4},
+                               "resources": {"registers": 8, "spills": None}, "line": 3}},
+            "steps": [launch, aten], "outputs": {"tuple": [{"tensor": ref}, {"value": 1.5}]},
+        }
+        Tape(**right).save(self.path)
+        Tape.load(self.path)
+        wrong: list[dict[str, Any]] = [
+            {"buffers": {}}, {"buffers": {"b0": {"bytes": -8, "origin": "input"}}},
+            {"buffers": {"b0": {"bytes": 8, "origin": "moon"}}}, {"buffers": []},
+            {"inputs": [{**ref, "offset": 1}]}, {"inputs": [{**ref, "stride": [-1]}]},
+            {"inputs": [{**ref, "shape": [3]}]}, {"inputs": [{**ref, "dtype": "nn"}]},
+            {"inputs": [{**ref, "shape": [True]}]}, {"inputs": 1}, {"state": [{}]},
+            {"steps": [{"op": "copy"}]}, {"steps": [{**launch, "grid": "all"}]},
+            {"steps": [{**launch, "grid": [1, 1]}]}, {"steps": [{**launch, "grid": [-1, 1, 1]}]},
+            {"steps": [{**launch, "kernel": "k1"}]}, {"steps": [{**launch, "args": [{}]}]},
+            {"steps": [{**aten, "args": [{"tensor": ref, "float": "1"}]}]},
+            {"steps": [{**aten, "args": {}}]}, {"steps": [{**aten, "out": [7]}]},
+            {"outputs": {"tensor": None}}, {"outputs": {}}, {"outputs": {"set": []}},
+            {"kernels": {"k0": {"name": "k", "ttir": 3, "ptx": ""}}},
+            {"kernels": {"k0": {"name": "k", "ttir": "", "ptx": "", "line": "3"}}},
+            {"host": []}, {"outputs": json.loads('{"list": [' * 80 + '{"value": 1}' + ']}' * 80)},
+        ]
+        for change in wrong:
+            with self.subTest(change=str(change)[:90]), self.assertRaises(TapeError):
+                Tape(**{**right, **change}).save(self.path)
+                Tape.load(self.path)
 
 
 class Values(unittest.TestCase):

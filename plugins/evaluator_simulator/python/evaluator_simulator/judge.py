@@ -27,10 +27,12 @@ from kernel_evolve_worker.correctness.trial import try_references
 from kernel_evolve_worker.correctness.untrusted import succeeded
 from kernel_evolve_worker.correctness.verdict import seconds_of
 from kernel_evolve_worker.correctness.wording import on_data
-from kernel_evolve_worker.errors import WorkerError
+from kernel_evolve_worker.recording.tape import Tape, TapeError
 from kernel_evolve_worker.task import load_task
 
 EXECUTION_BUDGET_S = 240.0  # of one execution; a kernel that takes longer here is not judged
+
+_NO_RECORDING = "the recording of this candidate can't be read."
 
 
 @dataclass
@@ -40,7 +42,7 @@ class Tools:
     execute(tape, input leaves, weights, seconds) leaves inputs and weights unchanged.
     """
 
-    load_tape: Callable[[dict[str, Any]], Any]
+    load_tape: Callable[[dict[str, Any]], Any]  # raises TapeError
     execute: Callable[..., Execution]
 
 
@@ -50,15 +52,12 @@ def _tools() -> Tools:
     return Tools(_load_tape, execute)
 
 
-def _load_tape(record: dict[str, Any]) -> Any:
-    from kernel_evolve_worker.recording.tape import Tape, TapeError
-
-    given = record["tape"]
-    path = given["path"] if isinstance(given, dict) else given
-    try:
-        return Tape.load(path)
-    except TapeError as error:
-        raise WorkerError("internal", f"{error}; evaluate the candidate again.") from None
+def _load_tape(record: dict[str, Any]) -> Tape:
+    given = record.get("tape")
+    path = given.get("path") if isinstance(given, dict) else given
+    if not isinstance(path, str) or "\0" in path:
+        raise TapeError("the record names no tape")
+    return Tape.load(path)
 
 
 def try_task(request: dict[str, Any], context: Context) -> dict[str, Any]:
@@ -81,17 +80,23 @@ def try_task(request: dict[str, Any], context: Context) -> dict[str, Any]:
 def judge(request: dict[str, Any], context: Context, tools: Tools | None = None) -> dict[str, Any]:
     """The verdict for `request` {"task", "record", "asked", "seed"}.
 
-    record is what recording returned. Raises WorkerError (validation) for mistakes of the task.
+    record is what recording returned, believed no further than need be. Raises WorkerError
+    (validation) for mistakes of the task.
     """
     record, asked = request["record"], request.get("asked", "full")
     if not succeeded(record):
         return from_record_failure(record, asked)
     tools = tools or _tools()
-    tape = tools.load_tape(record)
-    if asked == "compile":
-        return _compiled(record, tape)
-    references = _references(request, context)
-    return _Judgement(references, record, tape, tools, context).verdict()
+    try:
+        tape = tools.load_tape(record)
+        if asked == "compile":
+            return _compiled(record, tape)
+        references = _references(request, context)
+        return _Judgement(references, record, tape, tools, context).verdict()
+    except TapeError:
+        return make_verdict(asked=asked, stage="integrity", ok=False, code="no_recording",
+                            reason=_NO_RECORDING, feedback=[_NO_RECORDING],
+                            provenance=provenance(record), seconds=seconds_of(record))
 
 
 def _references(request: dict[str, Any], context: Context) -> References:

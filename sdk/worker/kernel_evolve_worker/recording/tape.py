@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from kernel_evolve_worker.recording import wellformed
+
 FORMAT = 2
 
 
@@ -92,6 +94,10 @@ class Tape:
         if data.keys() != known:
             odd = sorted(data.keys() ^ known)
             raise TapeError(f"the tape {path.name} lacks or adds the field {odd[0]}")
+        try:
+            wellformed.check(data)
+        except wellformed.Malformed as error:
+            raise TapeError(f"the file {path.name} isn't a well-formed tape: {error}") from None
         return Tape(**{key: value for key, value in data.items() if key != "tape"},
                     folder=_blob_folder(path))
 

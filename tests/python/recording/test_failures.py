@@ -106,6 +106,13 @@ def scale(x, out, count, BLOCK: tl.constexpr):
         self.fails(candidate("return args[0] @ torch.zeros(7, 7, device='cuda')"), "integrity",
                    "candidate_error", "RuntimeError in forward", "args[0] @")
 
+    def test_more_memory_than_there_is(self) -> None:
+        self.fails(candidate("big = [0] * 10**12\n" + CALL), "integrity", "candidate_error",
+                   "the candidate takes more memory than there is, in forward.", "big =")
+        code = candidate("big = torch.empty(10**13, device='cuda')\n" + CALL)
+        self.fails(code, "integrity", "candidate_error", "in forward: 38146972 MiB at once.",
+                   "big =")
+
     def test_an_exit(self) -> None:
         self.fails(candidate("raise SystemExit(0)"), "integrity", "candidate_error",
                    "SystemExit in forward", "raise SystemExit")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unittest
 from typing import Any
+from unittest import mock
 
 import torch
 from support import candidate, recorded, run, task
@@ -222,6 +223,23 @@ class Uncovered(unittest.TestCase):
 
         execution = execute(result["loaded"], [torch.zeros(5)], {}, 10)
         self.assertRegex(execution.uncovered, "another shape or type")
+
+    def test_buffers_that_do_not_fit(self) -> None:
+        from evaluator_simulator import executor
+
+        forward = """
+            big = torch.empty(1 << 20, device=args[0].device)
+            copy[(1,)](args[0], big, 4, BLOCK=64)
+            return big[:4]
+        """
+        kernel = COPY.format(body="tl.store(out + i, tl.load(x + i, mask=i < 4), mask=i < 4)")
+        for room, said in ((7 << 20, "take 8 MiB here, and 7 MiB are left"), (9 << 20, None)):
+            with self.subTest(room), mock.patch.object(executor, "available", lambda: room):
+                execution = run("torch.zeros(4)", kernel, forward, [torch.zeros(4)])
+                self.assertIn(said or "None", str(execution.uncovered))
+        with mock.patch.object(executor, "run_launch", side_effect=MemoryError):
+            execution = run("torch.zeros(4)", kernel, forward, [torch.zeros(4)])
+        self.assertIn("uncovered: memory: this process has too little", execution.uncovered)
 
 
 class Constants(unittest.TestCase):

@@ -28,6 +28,7 @@ from .execution import AtenStats, Execution, LaunchStats
 from .interpreter import LANES_PER_BOX, Launch, TimeUp, descriptor_block, run_launch
 from .memory import UNWRITTEN, Buffer, Faults
 from .prices import Unpriced, flops, is_priced
+from .room import available, needed
 from .ttir_parser import Module, ParseError, accessed_params, parse
 from .values import Descriptor, Pointer, Uncovered, dtype_of
 
@@ -67,6 +68,7 @@ def execute(tape: Tape, inputs: list[Any], state: dict[str, torch.Tensor], budge
     result = machine.result
     try:
         with torch.no_grad():
+            machine.check_room()
             machine.bind(inputs, state)
             machine.run()
             machine.finish(inputs, state)
@@ -81,6 +83,11 @@ def execute(tape: Tape, inputs: list[Any], state: dict[str, torch.Tensor], budge
         result.outputs = None
     except ParseError as error:
         result.uncovered = f"uncovered: a kernel's text that can't be read: {error}"
+        result.outputs = None
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "allocate memory" not in str(error):
+            raise
+        result.uncovered = "uncovered: memory: this process has too little for what forward does"
         result.outputs = None
     result.faults = machine.faults.list()
     result.seconds = time.monotonic() - started
@@ -163,6 +170,17 @@ class _Machine:
     def tensor(self, ref: dict[str, Any]) -> torch.Tensor:
         return self.buffer(ref["buffer"]).view(dtype_named(ref["dtype"]), ref["shape"],
                                                ref["stride"], ref["offset"])
+
+    def check_room(self) -> None:
+        """Raises Uncovered where the buffers can't be held in memory."""
+        adopted = {ref["buffer"] for ref in self.tape.inputs if ref}
+        adopted |= {entry["ref"]["buffer"] for entry in self.tape.state}
+        need = needed(self.tape, self.written, [_mentioned(step) for step in self.tape.steps],
+                      self.last_use, adopted - self.written)
+        room = available()
+        if room is not None and need > room:
+            raise Uncovered(f"memory: the tensors that forward uses at once take {need >> 20} MiB "
+                            f"here, and {room >> 20} MiB are left")
 
     def bind(self, inputs: list[Any], state: dict[str, torch.Tensor]) -> None:
         """Fills the buffers of inputs and state with the caller's values."""

@@ -59,6 +59,11 @@ def describe(error: BaseException, source: str, where: str, last: Any = None,
         return failure("integrity", "forged", f"{_place(line)}{one_line(error)}.", line)
     if isinstance(error, AutotuneTooWide):
         return failure("policy", "autotune_too_wide", f"{_place(line)}{one_line(error)}.", line)
+    wanted = _out_of_memory(error)
+    if wanted is not None:
+        return failure("integrity", "candidate_error",
+                       f"{_place(line)}the candidate takes more memory than there is, {where}"
+                       f"{wanted}.", line)
     compiled = _compiler_error(error, source, line, last, printed)
     if compiled is not None:
         return compiled
@@ -66,6 +71,16 @@ def describe(error: BaseException, source: str, where: str, last: Any = None,
     kind = type(error).__name__
     return failure("integrity", "candidate_error",
                    f"{_place(line)}{kind} {where}{': ' + text if text else '.'}", line)
+
+
+def _out_of_memory(error: BaseException) -> str | None:
+    """How much an allocation that failed asked for, in words; None for other errors."""
+    if isinstance(error, MemoryError):
+        return ""
+    if not isinstance(error, RuntimeError) or "allocate memory" not in str(error):
+        return None
+    asked = re.search(r"tried to allocate (\d+) bytes", str(error))
+    return f": {int(asked[1]) >> 20} MiB at once" if asked else ""
 
 
 def _place(line: int | None) -> str:

@@ -120,6 +120,22 @@ class Replays(unittest.TestCase):
         with self.assertRaises(WorkerError):
             loaded.bind([torch.randn(101)], {})
 
+    def test_several_inputs_each_have_their_own_place(self) -> None:
+        forward = """
+        first, second = torch.empty_like(args[0]), torch.empty_like(args[1])
+        scale[(1,)](args[0], first, 7, BLOCK=64)
+        scale[(2,)](args[1], second, 100, BLOCK=64)
+        return first, second
+        """
+        tape = tape_of(forward, inputs="torch.randn(7), torch.randn(100)")
+        loaded = LoadedTape(self.replayer, tape, device="cpu")
+        for _ in range(2):
+            inputs = [torch.randn(7), torch.randn(100)]
+            loaded.bind(inputs, {})
+            result = loaded.run(guard=True, poison=0xFF)
+            for output, value in zip(result.outputs, inputs):
+                self.assertTrue(torch.equal(output, 2 * value))
+
     def test_an_input_that_is_changed_and_returned(self) -> None:
         loaded = self.loaded(tape_of("x = args[0]\nscale[(2,)](x, x, 100, BLOCK=64)\nreturn x"))
         result = loaded.run(guard=True, poison=0xFF)

@@ -261,7 +261,9 @@ class LoadedTape:
     def _view(memory: torch.Tensor, ref: dict[str, Any]) -> torch.Tensor:
         dtype = dtype_named(ref["dtype"])
         whole = memory[: memory.numel() // dtype.itemsize * dtype.itemsize].view(dtype)
-        return whole.as_strided(ref["shape"], ref["stride"], ref["offset"])
+        # as_strided counts from the storage's start, and `memory` may be a part of one.
+        return whole.as_strided(ref["shape"], ref["stride"],
+                                whole.storage_offset() + ref["offset"])
 
     def bind(self, inputs: list[Any], state: dict[str, torch.Tensor]) -> None:
         """Gives the buffers of inputs and weights the caller's values, which have the recording's

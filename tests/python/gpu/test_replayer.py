@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 import torch
+from evaluator_gpu import replayer as module
 from evaluator_gpu.plan import make_plan
 from evaluator_gpu.replayer import Fault, Hang, LoadedTape, OutOfMemory, Replayer
 from kernel_evolve_worker.errors import WorkerError
@@ -50,13 +51,17 @@ class Failures(unittest.TestCase):
             Replayer(["/nowhere/ke_replay"]).ask("run")
 
     def test_a_process_that_ends_in_a_request(self) -> None:
-        replayer = Replayer(self.script('echo \'{"ok": true}\'\nread line\n'))
-        self.addCleanup(replayer.memory.close)
-        replayer.start()
-        with self.assertRaises(Fault) as caught:
-            replayer.ask("run")
-        self.assertIn("the replay's process ended", str(caught.exception))
-        self.assertFalse(replayer.running)
+        endings = {"exit 3": "the replay's process ended with status 3",
+                   "kill -9 $$": "signal 9 ended the replay's process",
+                   "exec >&-; exec sleep 60": "the replay's process stopped answering"}
+        for ending, sentence in endings.items():
+            replayer = Replayer(self.script(f'echo \'{{"ok": true}}\'\nread line\n{ending}\n'))
+            self.addCleanup(replayer.memory.close)
+            replayer.start()
+            with mock.patch.object(module, "_END_S", 1.0), self.assertRaises(Fault) as caught:
+                replayer.ask("run")
+            self.assertEqual(str(caught.exception), sentence)
+            self.assertFalse(replayer.running)
 
 
 @unittest.skipUnless(BUILT, "ke_replay and the driver for tests are not built")
@@ -106,8 +111,8 @@ class Replays(unittest.TestCase):
             result = loaded.run(guard=guard, poison=0xFF, seed=5)
             self.assertTrue(torch.equal(result.outputs, 2 * self.x))
             self.assertTrue(torch.equal(result.inputs_after[0], self.x))
-            self.assertEqual((result.aliases, result.constants_changed, result.outside),
-                             ([], [], []))
+            self.assertEqual((result.aliases, result.constants_changed, result.changed,
+                              result.outside), ([], [], [], []))
         self.assertEqual(loaded.run(guard=True, poison=1, seed=5).hashes, result.hashes)
         self.assertNotEqual(loaded.run(guard=True, poison=1, seed=6).hashes, result.hashes)
 
@@ -140,6 +145,8 @@ class Replays(unittest.TestCase):
         loaded = self.loaded(tape_of("x = args[0]\nscale[(2,)](x, x, 100, BLOCK=64)\nreturn x"))
         result = loaded.run(guard=True, poison=0xFF)
         self.assertTrue(torch.equal(result.inputs_after[0], 2 * self.x))
+        self.assertEqual(len(result.changed), 1)
+        self.assertEqual(loaded.time(3, poison=1, pause_ns=1)["changed"], result.changed)
         self.assertEqual(result.aliases, [(0, "input", 0)])
 
     def test_constants(self) -> None:

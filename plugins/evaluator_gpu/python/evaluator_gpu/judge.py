@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from evaluator_gpu import baseline, constants, feedback, floors, timing
+from evaluator_gpu.contender import Suspect, TapeContender
 from evaluator_gpu.device import Device
 from evaluator_gpu.plan import NotReplayable, make_plan
 from evaluator_gpu.replayer import (
@@ -40,10 +41,6 @@ from kernel_evolve_worker.task import load_task
 
 # Bytes that fill unwritten memory: one makes NaN and -1 of it, the others numbers of ordinary size.
 _POISONS = (0xFF, 0x3C, 0x41)
-
-
-class Suspect(Exception):
-    """Timed calls did something else than the calls that were checked; the text is a sentence."""
 
 
 class Bench:
@@ -145,35 +142,6 @@ def judge(request: dict[str, Any], context: Context) -> dict[str, Any]:
     return judgement.verdict(bool(request.get("compile_baseline", True)))
 
 
-class TapeContender:
-    """A tape that is timed, each sample compared with the results that were checked."""
-
-    name = "candidate"
-
-    def __init__(self, loaded: LoadedTape, checked: Result | None, seed: int) -> None:
-        self._loaded = loaded
-        self._seed = seed
-        self._hashes = checked.hashes if checked is not None else []
-        self._changed = _changed(checked) if checked is not None else None
-        steps = len(loaded.plan.text["steps"])
-        self._pause = min(constants.MIN_PAUSE_NS + 5000 * steps, constants.MAX_PAUSE_NS)
-
-    def sample(self, count: int) -> list[float]:
-        answer = self._loaded.time(
-            constants.DROPPED + count, poison=secrets.randbelow(256), pause_ns=self._pause,
-            seed=self._seed, hashes=self._hashes)
-        if answer["wrong"]:
-            raise Suspect(f"{answer['wrong']} of {constants.DROPPED + count} timed calls gave "
-                          "other results than the calls that were checked.")
-        if answer["outside"]:
-            raise Suspect("timed calls wrote outside their tensors.")
-        return answer["milliseconds"][constants.DROPPED:]
-
-
-def _changed(result: Result) -> list[str]:
-    return sorted(result.constants_changed)
-
-
 class _Judgement(Judgement[Result]):
     """One candidate before the judge."""
 
@@ -191,6 +159,7 @@ class _Judgement(Judgement[Result]):
         self.kernels: list[dict[str, Any]] = []
         self.seed = secrets.randbits(63)
         self.checked: Result | None = None  # the own inputs' run, where runs repeat bit by bit
+        self.changed: list[str] = []  # buffers that the own inputs' runs changed
         self.repeats = True
         self.atomics = any("atomic_rmw" in k["ttir"] and "fadd" in k["ttir"]
                            for k in tape.kernels.values())
@@ -264,6 +233,7 @@ class _Judgement(Judgement[Result]):
                     "two programs write, for ones that none writes, and for memory that is read "
                     "before it is written.")
             return self._failed("not_repeatable", text)
+        self.changed = run.changed
         self.checked = run if self.repeats and self.plan.hashed else None
         return None
 
@@ -292,7 +262,7 @@ class _Judgement(Judgement[Result]):
         begin = time.monotonic()
         with self.bench.device.held(self.context.time_left(), self.progress, alone=True) as waited:
             self.spend("wait", waited)
-            candidate = TapeContender(self.loaded, self.checked, self.seed)
+            candidate = TapeContender(self.loaded, self.checked, self.seed, self.changed)
             first = statistics.median(candidate.sample(constants.SCREENING))
             original = statistics.median(self.bench.eager.sample(constants.SCREENING))
             if original / first < constants.SCREENING_FLOOR:
@@ -326,7 +296,8 @@ class _Judgement(Judgement[Result]):
         loaded.bind(own.inputs, own.state)
         self.loaded = loaded
         again = timing.measure(
-            [self.bench.eager, TapeContender(loaded, self.checked, self.seed)],
+            [self.bench.eager,
+             TapeContender(loaded, self.checked, self.seed, self.changed)],
             constants.CONFIRMING_ROUNDS)
         return found if again.ratio("eager", "candidate").low > 1.0 else again
 

@@ -26,6 +26,7 @@ from kernel_evolve_worker.recording.tape import Tape, decode_tree, dtype_named, 
 from kernel_evolve_worker.tensors import write_values
 
 _START_S = 60.0
+_END_S = 5.0  # from the end of its output to the end of the process
 _SMALLEST = 64 << 20  # shared memory, so that small tapes need no new process
 
 
@@ -50,7 +51,8 @@ class OutOfMemory(Exception):
 class Result:
     """One run: what `correctness.check` takes, and what else was seen.
 
-    outside: buffers around which something was written. hashes: of the outputs, under `seed`.
+    changed: buffers that differ from their first content. outside: buffers around which something
+    was written. hashes: of the outputs, under `seed`.
     """
 
     outputs: Any
@@ -58,6 +60,7 @@ class Result:
     state_after: dict[str, torch.Tensor]
     aliases: list[tuple[int, str, Any]]
     constants_changed: list[str]
+    changed: list[str]
     outside: list[str]
     hashes: list[int] = field(default_factory=list)
 
@@ -186,6 +189,21 @@ class Replayer:
                 process.kill()
             process.wait()
 
+    def _ending(self) -> str:
+        """Ends a process that has closed its pipes, and says how it ended, without a period."""
+        process = self._process
+        assert process is not None
+        try:
+            code = process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            code = None
+        self.stop()
+        if code is None:
+            return "the replay's process stopped answering"
+        if code < 0:
+            return f"signal {-code} ended the replay's process"
+        return f"the replay's process ended with status {code}"
+
     def _line(self, deadline: float) -> dict[str, Any]:
         assert self._process is not None and self._process.stdout is not None
         out = self._process.stdout.fileno()
@@ -213,9 +231,7 @@ class Replayer:
             self.stop()
             raise
         except (EOFError, OSError):
-            code = self._process.poll()
-            self.stop()
-            raise Fault(-1, -1, f"the replay's process ended ({code})") from None
+            raise Fault(-1, -1, self._ending()) from None
         if answer.pop("ok", False):
             return answer
         kind, text = answer.get("kind"), str(answer.get("message"))
@@ -318,7 +334,7 @@ class LoadedTape:
             state_after=state, aliases=self._aliases(),
             constants_changed=[n for n in changed
                                if self.tape.buffers[n]["origin"] == "constant"],
-            outside=[names[i] for i in seen["outside"]], hashes=seen["hashes"])
+            changed=sorted(changed), outside=[names[i] for i in seen["outside"]], hashes=seen["hashes"])
 
     def _bound(self, given: dict[str, list[torch.Tensor]], ref: dict[str, Any]) -> Any:
         """The value that was bound to a reference."""
@@ -338,6 +354,11 @@ class LoadedTape:
 
     def time(self, samples: int, *, poison: int, pause_ns: int, seed: int = 0,
              hashes: list[int] | None = None, deadline_s: float = 60.0) -> dict[str, Any]:
-        """ke_replay's answer to `time`: milliseconds of each sample, and how many were wrong."""
-        return self.replayer.ask("time", deadline_s, samples=samples, poison=poison,
-                                 pause_ns=pause_ns, seed=seed, hashes=hashes or [])
+        """ke_replay's answer to `time`: milliseconds of each sample, and how many were wrong.
+        `changed` and `outside` are names of buffers, as in a Result."""
+        answer = self.replayer.ask("time", deadline_s, samples=samples, poison=poison,
+                                   pause_ns=pause_ns, seed=seed, hashes=hashes or [])
+        names = list(self.tape.buffers)
+        for key in ("changed", "outside"):
+            answer[key] = [names[i] for i in answer[key]]
+        return answer

@@ -1,0 +1,60 @@
+"""Timed calls that do something else than the checked ones, by what a made-up replay says."""
+
+from __future__ import annotations
+
+import unittest
+from typing import Any
+
+from evaluator_gpu import constants
+from evaluator_gpu.contender import Suspect, TapeContender
+from evaluator_gpu.replayer import Result
+
+CHECKED = Result(outputs=None, inputs_after=[], state_after={}, aliases=[], constants_changed=[],
+                 changed=["b1"], outside=[], hashes=[7])
+
+
+class Imagined:
+    """A loaded tape whose samples take 1 ms and see what they are told."""
+
+    class plan:
+        text = {"steps": [{}, {}]}
+
+    def __init__(self, **seen: Any) -> None:
+        self.seen = {"wrong": 0, "changed": [], "outside": [], **seen}
+        self.asked: list[dict[str, Any]] = []
+
+    def time(self, samples: int, **asked: Any) -> dict[str, Any]:
+        self.asked.append({"samples": samples, **asked})
+        return {"milliseconds": [9.0] * constants.DROPPED + [1.0] * (samples - constants.DROPPED),
+                **self.seen}
+
+
+class Contenders(unittest.TestCase):
+    def contender(self, **seen: Any) -> TapeContender:
+        self.tape: Any = Imagined(**seen)
+        return TapeContender(self.tape, CHECKED, 3, CHECKED.changed)
+
+    def suspicion(self, **seen: Any) -> str:
+        with self.assertRaises(Suspect) as caught:
+            self.contender(**seen).sample(5)
+        self.assertTrue(str(caught.exception).endswith("."))
+        return str(caught.exception)
+
+    def test_the_first_samples_are_dropped(self) -> None:
+        self.assertEqual(self.contender().sample(5), [1.0] * 5)
+        self.assertEqual(self.tape.asked[0]["seed"], 3)
+        self.assertEqual(self.tape.asked[0]["hashes"], [7])
+
+    def test_other_results(self) -> None:
+        self.assertIn("gave other results", self.suspicion(wrong=1))
+
+    def test_writes_outside(self) -> None:
+        self.assertIn("wrote outside", self.suspicion(outside=["b0"]))
+
+    def test_changed_tensors(self) -> None:
+        self.assertEqual(self.contender(changed=["b1"]).sample(5), [1.0] * 5)
+        self.assertIn("changed tensors", self.suspicion(changed=["b0", "b1"]))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -69,10 +69,10 @@ def check_results(player: replayer.Replayer) -> None:
     expect("hashes repeat", again.hashes == result.hashes, result.hashes)
     other = loaded.run(guard=False, poison=0x3C, seed=8)
     expect("hashes depend on the seed", other.hashes != result.hashes)
-    timed = loaded.time(50, poison=3, pause_ns=30000, seed=7, hashes=result.hashes)
+    timed = loaded.time(50, poisons=[3], pause_ns=30000, seed=7, hashes=result.hashes)
     expect("timed samples are right", timed["wrong"] == 0,
            f"{statistics.median(timed['milliseconds']) * 1e3:.2f} us")
-    timed = loaded.time(5, poison=3, pause_ns=30000, seed=7, hashes=[1])
+    timed = loaded.time(5, poisons=[3], pause_ns=30000, seed=7, hashes=[1])
     expect("wrong samples are seen", timed["wrong"] == 5)
 
 
@@ -162,7 +162,7 @@ def check_clock(player: replayer.Replayer) -> None:
         theirs, ours = [], []
         for _ in range(4):
             theirs.append(statistics.median(direct.sample(40)))
-            samples = loaded.time(43, poison=1, pause_ns=30000)["milliseconds"]
+            samples = loaded.time(43, poisons=[1], pause_ns=30000)["milliseconds"]
             ours.append(statistics.median(samples[3:]))
         a, b = statistics.median(theirs), statistics.median(ours)
         expect(f"both clocks agree at {count} elements", abs(a / b - 1) < 0.1,

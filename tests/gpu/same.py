@@ -48,7 +48,7 @@ class Tape:
         self.loaded, self.result = loaded, result
 
     def sample(self, count: int) -> list[float]:
-        answer = self.loaded.time(constants.DROPPED + count, poison=7,
+        answer = self.loaded.time(constants.DROPPED + count, poisons=[60],
                                   pause_ns=constants.MIN_PAUSE_NS + 5000, seed=3,
                                   hashes=self.result.hashes)
         assert answer["wrong"] == 0

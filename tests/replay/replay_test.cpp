@@ -354,7 +354,7 @@ TEST_F(Replay, AFaultThatLastsEndsTheProcess) {
 }
 
 TEST_F(Replay, ARefusedLaunchCostsThatRunOnly) {
-  Child child({{}, {{"FAKE_CUDA_FAIL", "cuLaunchKernel:701@1"}}});
+  Child child({{}, {{"FAKE_CUDA_FAIL", "cuLaunchKernel:701@3"}}});
   (void)child.Read();
   const json answer = Run(&child, Copy());
   EXPECT_EQ(answer, json({{"ok", false},
@@ -491,6 +491,38 @@ TEST_F(Replay, TimedCallsThatGiveOtherResultsAreCounted) {
   EXPECT_EQ(wrong(1, true), 0);  // loaded anew, it remembers nothing
 }
 
+TEST_F(Replay, ATimedCallIsPoisonedAsTold) {
+  Child child;
+  (void)child.Read();
+  Fill(&child, 1);
+  // The last byte stays as it was filled.
+  const json checked = Run(&child, Copy(kBytes - 1), false, 60);
+  const auto wrong = [&](const json& poisons) {
+    return child
+        .Ask({{"op", "time"},
+              {"samples", 7},
+              {"poisons", poisons},
+              {"seed", 7},
+              {"hashes", checked.at("hashes")}})
+        .at("wrong");
+  };
+  EXPECT_EQ(wrong({60}), 0);
+  EXPECT_EQ(wrong({61}), 7);
+  EXPECT_EQ(wrong({60, 61, 62}), 4);  // in turn
+}
+
+TEST_F(Replay, ACheckedRunBeginsAsATimedOne) {
+  Child child({{}, {{"FAKE_CUDA_LOG", (folder_ / "log").string()}}});
+  (void)child.Read();
+  ASSERT_EQ(Load(&child, Scale()).at("ok"), true);
+  fs::remove(folder_ / "log");
+  (void)child.Ask({{"op", "run"}});
+  const std::vector<std::string> log = Log();
+  ASSERT_GE(log.size(), 3);
+  EXPECT_THAT(std::vector<std::string>(log.begin(), log.begin() + 3),
+              ElementsAre("launch ke_read", "launch ke_scrub", "launch scale"));
+}
+
 TEST_F(Replay, TimedCallsAreComparedUnderTheirSeed) {
   Child child;
   (void)child.Read();
@@ -606,6 +638,13 @@ TEST_F(Replay, RefusesRequestsThatMakeNoSense) {
     EXPECT_EQ(Refusal(&child, {{"op", "fetch"}, {"buffers", {{1, offset}}}}),
               "a result does not fit into the shared memory");
   }
+  EXPECT_EQ(Refusal(&child, {{"op", "run"}, {"poison", 256}}), "a poison is no byte");
+  for (const json& poisons : {json({-1}), json({1, 256})}) {
+    EXPECT_EQ(Refusal(&child, {{"op", "time"}, {"samples", 1}, {"poisons", poisons}}),
+              "a poison is no byte");
+  }
+  EXPECT_EQ(Refusal(&child, {{"op", "time"}, {"samples", 1}, {"poisons", json::array()}}),
+            "there is no poison");
   for (const json& odd :
        {json(), json(3), json({{"op", 3}}), json({{"op", "load"}}),
         json({{"op", "run"}, {"seed", "x"}}), json({{"op", "fetch"}}),

@@ -60,8 +60,25 @@ SharedMemory Share(const char* fd, const char* bytes) {
   return shared;
 }
 
-unsigned char Poison(const json& request) {
-  return static_cast<unsigned char>(request.value("poison", 255) & 0xFF);
+unsigned char Poison(const json& byte) {
+  const int poison = byte.get<int>();
+  if (poison < 0 || poison > 255) throw BadRequest("a poison is no byte");
+  return static_cast<unsigned char>(poison);
+}
+
+Timing ReadTiming(const json& request) {
+  Timing timing;
+  timing.samples = request.at("samples");
+  if (timing.samples < 1 || timing.samples > kMostSamples) throw BadRequest("too many samples");
+  if (request.contains("poisons")) {
+    timing.poisons.clear();
+    for (const json& byte : request["poisons"]) timing.poisons.push_back(Poison(byte));
+    if (timing.poisons.empty()) throw BadRequest("there is no poison");
+  }
+  timing.pause_ns = request.value("pause_ns", timing.pause_ns);
+  timing.seed = request.value("seed", timing.seed);
+  timing.hashes = request.value("hashes", timing.hashes);
+  return timing;
 }
 
 json Answer(Player& player, const json& request, const SharedMemory& shared) {
@@ -76,7 +93,8 @@ json Answer(Player& player, const json& request, const SharedMemory& shared) {
   }
   if (op == "run") {
     const bool guard = request.value("guard", true);
-    return player.Run(guard ? Placement::kGuard : Placement::kNatural, Poison(request),
+    return player.Run(guard ? Placement::kGuard : Placement::kNatural,
+                      Poison(request.value("poison", json(255))),
                       request.value("seed", uint64_t{0}));
   }
   if (op == "fetch") {
@@ -86,14 +104,7 @@ json Answer(Player& player, const json& request, const SharedMemory& shared) {
     return json::object();
   }
   if (op == "time") {
-    Timing timing;
-    timing.samples = request.at("samples");
-    if (timing.samples < 1 || timing.samples > kMostSamples) throw BadRequest("too many samples");
-    timing.poison = Poison(request);
-    timing.pause_ns = request.value("pause_ns", timing.pause_ns);
-    timing.seed = request.value("seed", uint64_t{0});
-    timing.hashes = request.value("hashes", std::vector<uint64_t>());
-    return player.Time(timing);
+    return player.Time(ReadTiming(request));
   }
   throw BadRequest("there is no request '" + op + "'");
 }

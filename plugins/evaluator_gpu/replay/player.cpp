@@ -310,6 +310,7 @@ json Player::Run(Placement placement, unsigned char poison, uint64_t seed) {
   Buffers& buffers = At(placement);
   last_ = &buffers;
   Prepare(buffers, poison);
+  Flush();  // a kernel that looks finds the device as before a timed sample
   cuda_.Check(cuda_.wait_stream(stream_), "filling memory");
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
     Enqueue(buffers, i);
@@ -354,9 +355,8 @@ void Player::Flush() {
 }
 
 float Player::Sample(const Buffers& buffers, const Timing& timing, int number) {
-  // Another poison each time, around the buffers, too: what a kernel left in the last sample is
-  // gone.
-  Prepare(buffers, static_cast<unsigned char>(timing.poison ^ (number * 29)));
+  // What a kernel left in or around the buffers in the last sample is gone.
+  Prepare(buffers, timing.poisons[static_cast<size_t>(number) % timing.poisons.size()]);
   Flush();
   uint64_t pause = timing.pause_ns;
   void* parameters[] = {&pause};

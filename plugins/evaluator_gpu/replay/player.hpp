@@ -36,7 +36,7 @@ class Fault : public std::runtime_error {
 // What a sample is preceded by, and how many there are.
 struct Timing {
   int samples = 1;
-  unsigned char poison = 0xFF;
+  std::vector<unsigned char> poisons = {0xFF};  // the first sample's, and so on in turn
   uint64_t pause_ns = 50000;     // the device waits as long, so that launches queue up behind it
   uint64_t seed = 0;             // of `hashes`
   std::vector<uint64_t> hashes;  // of the right results; empty: samples are not compared

@@ -32,7 +32,7 @@ class Imagined:
 class Contenders(unittest.TestCase):
     def contender(self, **seen: Any) -> TapeContender:
         self.tape: Any = Imagined(**seen)
-        return TapeContender(self.tape, CHECKED, 3, CHECKED.changed)
+        return TapeContender(self.tape, CHECKED, 3, CHECKED.changed, [0xFF, 0x3C])
 
     def suspicion(self, **seen: Any) -> str:
         with self.assertRaises(Suspect) as caught:
@@ -44,6 +44,16 @@ class Contenders(unittest.TestCase):
         self.assertEqual(self.contender().sample(5), [1.0] * 5)
         self.assertEqual(self.tape.asked[0]["seed"], 3)
         self.assertEqual(self.tape.asked[0]["hashes"], [7])
+
+    def test_poisons_are_those_of_the_checked_calls(self) -> None:
+        contender = self.contender()
+        for _ in range(50):
+            contender.sample(5)
+        for asked in self.tape.asked:
+            self.assertEqual(len(asked["poisons"]), asked["samples"])
+        drawn = [tuple(asked["poisons"]) for asked in self.tape.asked]
+        self.assertEqual({p for poisons in drawn for p in poisons}, {0xFF, 0x3C})
+        self.assertGreater(len(set(drawn)), 10)  # in no fixed order
 
     def test_other_results(self) -> None:
         self.assertIn("gave other results", self.suspicion(wrong=1))

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from evaluator_gpu import judge
+import torch
+from evaluator_gpu import constants, judge
 from kernel_evolve_worker.context import Context
 from support import record_of, texts
 
@@ -71,6 +72,29 @@ class Verdicts(unittest.TestCase):
                        {"ok": True, "tape": {"path": 7}}):
             with self.subTest(record=record):
                 self.assertEqual(self.judged(record)["code"], "no_recording")
+
+
+class Poisons(unittest.TestCase):
+    def test_one_makes_nan_and_the_others_ordinary_numbers(self) -> None:
+        seen: set[tuple[int, ...]] = set()
+        for _ in range(300):
+            poisons = judge.draw_poisons()
+            self.assertEqual(len(set(poisons)), 1 + constants.POISONS_DRAWN)
+            self.assertIn(constants.POISON_NAN, poisons)
+            self.assertLessEqual(set(poisons),
+                                 {constants.POISON_NAN, *constants.POISONS_ORDINARY})
+            seen.add(tuple(poisons))
+        self.assertGreater(len(seen), 100)
+
+    def test_sizes(self) -> None:
+        for dtype, least, most in ((torch.float32, 7e-4, 3e4), (torch.bfloat16, 7e-4, 3e4),
+                                   (torch.float16, 0.7, 7)):
+            raw = torch.tensor([[byte] * 8 for byte in constants.POISONS_ORDINARY])
+            values = raw.to(torch.uint8).view(dtype).double().abs()
+            self.assertGreater(values.min().item(), least)
+            self.assertLess(values.max().item(), most)
+            nan = torch.full((8,), constants.POISON_NAN, dtype=torch.uint8).view(dtype)
+            self.assertTrue(nan.isnan().all())
 
 
 if __name__ == "__main__":

@@ -146,7 +146,7 @@ class Replays(unittest.TestCase):
         result = loaded.run(guard=True, poison=0xFF)
         self.assertTrue(torch.equal(result.inputs_after[0], 2 * self.x))
         self.assertEqual(len(result.changed), 1)
-        self.assertEqual(loaded.time(3, poison=1, pause_ns=1)["changed"], result.changed)
+        self.assertEqual(loaded.time(3, poisons=[1], pause_ns=1)["changed"], result.changed)
         self.assertEqual(result.aliases, [(0, "input", 0)])
 
     def test_constants(self) -> None:
@@ -181,11 +181,11 @@ class Replays(unittest.TestCase):
     def test_time(self) -> None:
         loaded = self.loaded()
         checked = loaded.run(guard=False, poison=0xFF, seed=3)
-        answer = loaded.time(7, poison=9, pause_ns=1000, seed=3, hashes=checked.hashes)
+        answer = loaded.time(7, poisons=[9], pause_ns=1000, seed=3, hashes=checked.hashes)
         self.assertEqual(answer["milliseconds"], [answer["milliseconds"][0]] * 7)
         self.assertAlmostEqual(answer["milliseconds"][0], 0.001, places=6)
         self.assertEqual((answer["wrong"], answer["outside"]), (0, []))
-        self.assertEqual(loaded.time(7, poison=9, pause_ns=1000, seed=3, hashes=[1])["wrong"], 7)
+        self.assertEqual(loaded.time(7, poisons=[9], pause_ns=1000, seed=3, hashes=[1])["wrong"], 7)
 
     def test_a_fault_names_the_step_and_the_next_tape_gets_another_process(self) -> None:
         broken = self.doing("outside")  # far: the second address is taken for an offset
@@ -207,7 +207,7 @@ class Replays(unittest.TestCase):
     def test_what_a_kernel_prints_is_no_answer(self) -> None:
         loaded = self.doing("print")
         self.assertEqual(loaded.run(guard=True, poison=0xFF).outside, [])
-        self.assertEqual(len(loaded.time(4, poison=0, pause_ns=1)["milliseconds"]), 4)
+        self.assertEqual(len(loaded.time(4, poisons=[0], pause_ns=1)["milliseconds"]), 4)
 
     def test_too_little_memory(self) -> None:
         self.environment({"FAKE_CUDA_MEMORY": str(1 << 20)})

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-VERSION = 1
+VERSION = 2
+
+# Bytes that fill unwritten memory. One makes NaN and -1. The others, drawn for each candidate, make
+# numbers of ordinary size of either sign: 7e-4 to 3e4 in fp32 and bf16, 0.7 to 7 in fp16.
+POISON_NAN = 0xFF
+POISONS_ORDINARY = (*range(0x3A, 0x47), *range(0xBA, 0xC7))
+# How many of those: runs on the same data that differ tell that unwritten memory was read.
+POISONS_DRAWN = 2
 
 # Samples that are thrown away after the device was handed over: clocks and caches of the other.
 DROPPED = 2

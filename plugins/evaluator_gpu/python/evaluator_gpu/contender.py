@@ -18,22 +18,24 @@ class TapeContender:
     name = "candidate"
 
     def __init__(self, loaded: LoadedTape, checked: Result | None, seed: int,
-                 changed: list[str]) -> None:
+                 changed: list[str], poisons: list[int]) -> None:
         """checked: the run whose hashes, under `seed`, every sample must have; None where runs
-        have no such. changed: the buffers that the checked runs changed."""
+        have no such. changed: the buffers that the checked runs changed. poisons: theirs."""
         self._loaded = loaded
         self._seed = seed
         self._hashes = checked.hashes if checked is not None else []
+        self._poisons = poisons
         self._may_change = set(changed)
         steps = len(loaded.plan.text["steps"])
         self._pause = min(constants.MIN_PAUSE_NS + 5000 * steps, constants.MAX_PAUSE_NS)
 
     def sample(self, count: int) -> list[float]:
+        samples = constants.DROPPED + count
         answer = self._loaded.time(
-            constants.DROPPED + count, poison=secrets.randbelow(256), pause_ns=self._pause,
-            seed=self._seed, hashes=self._hashes)
+            samples, poisons=[secrets.choice(self._poisons) for _ in range(samples)],
+            pause_ns=self._pause, seed=self._seed, hashes=self._hashes)
         if answer["wrong"]:
-            raise Suspect(f"{answer['wrong']} of {constants.DROPPED + count} timed calls gave "
+            raise Suspect(f"{answer['wrong']} of {samples} timed calls gave "
                           "other results than the calls that were checked.")
         if answer["outside"]:
             raise Suspect("timed calls wrote outside their tensors.")

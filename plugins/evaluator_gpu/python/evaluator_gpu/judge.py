@@ -39,9 +39,6 @@ from kernel_evolve_worker.errors import WorkerError
 from kernel_evolve_worker.recording.tape import Tape, TapeError
 from kernel_evolve_worker.task import load_task
 
-# Bytes that fill unwritten memory: one makes NaN and -1 of it, the others numbers of ordinary size.
-_POISONS = (0xFF, 0x3C, 0x41)
-
 
 class Bench:
     """What is kept per task: references, baselines, the device and the replayer."""
@@ -164,6 +161,7 @@ class _Judgement(Judgement[Result]):
         self.atomics = any("atomic_rmw" in k["ttir"] and "fadd" in k["ttir"]
                            for k in tape.kernels.values())
         self.runs = 0
+        self.poisons = draw_poisons()
 
     def verdict(self, compile_baseline: bool) -> dict[str, Any]:
         try:
@@ -211,17 +209,21 @@ class _Judgement(Judgement[Result]):
     def execute(self, expected: Expected) -> Result:
         assert self.loaded is not None
         self.loaded.bind(expected.inputs, expected.state)
-        poison = _POISONS[self.runs % len(_POISONS)]
         self.runs += 1
-        return self.loaded.run(guard=True, poison=poison, seed=self.seed,
+        return self.loaded.run(guard=True, poison=self._poison(), seed=self.seed,
                                deadline_s=self._deadline())
+
+    def _poison(self) -> int:
+        """Of the last variant; one after the other, so that each meets some variants."""
+        return self.poisons[self.runs % len(self.poisons)]
 
     def failure(self, expected: Expected, run: Result) -> dict[str, Any] | None:
         verdict = self._wrong(expected, run)
         if verdict is not None or expected.name != "own":
             return verdict
         assert self.loaded is not None
-        for number, poison in enumerate(_POISONS[1:]):
+        others = [p for p in self.poisons if p != self._poison()]
+        for number, poison in enumerate(others):
             again = self.loaded.run(guard=number > 0, poison=poison, seed=self.seed,
                                     deadline_s=self._deadline())
             verdict = self._wrong(expected, again)
@@ -262,7 +264,7 @@ class _Judgement(Judgement[Result]):
         begin = time.monotonic()
         with self.bench.device.held(self.context.time_left(), self.progress, alone=True) as waited:
             self.spend("wait", waited)
-            candidate = TapeContender(self.loaded, self.checked, self.seed, self.changed)
+            candidate = TapeContender(self.loaded, self.checked, self.seed, self.changed, self.poisons)
             first = statistics.median(candidate.sample(constants.SCREENING))
             original = statistics.median(self.bench.eager.sample(constants.SCREENING))
             if original / first < constants.SCREENING_FLOOR:
@@ -297,7 +299,7 @@ class _Judgement(Judgement[Result]):
         self.loaded = loaded
         again = timing.measure(
             [self.bench.eager,
-             TapeContender(loaded, self.checked, self.seed, self.changed)],
+             TapeContender(loaded, self.checked, self.seed, self.changed, self.poisons)],
             constants.CONFIRMING_ROUNDS)
         return found if again.ratio("eager", "candidate").low > 1.0 else again
 
@@ -399,6 +401,19 @@ class _Judgement(Judgement[Result]):
                 hardware={key: info.get(key) for key in
                           ("name", "driver", "sms", "l2_bytes", "memory_bytes")},
                 timing_protocol=constants.VERSION, compile=self.bench.compile_note, **more))
+
+
+def draw_poisons() -> list[int]:
+    """The bytes that fill unwritten memory in the runs of one candidate, no two the same.
+
+    Drawn, and the same for checked and for timed calls, so that a kernel can neither wait for one
+    that it knows nor tell a timed call by it.
+    """
+    chooser = secrets.SystemRandom()
+    poisons = [constants.POISON_NAN,
+               *chooser.sample(constants.POISONS_ORDINARY, constants.POISONS_DRAWN)]
+    chooser.shuffle(poisons)
+    return poisons
 
 
 def _same(a: Result, b: Result) -> bool:

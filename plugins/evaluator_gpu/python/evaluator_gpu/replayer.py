@@ -352,11 +352,11 @@ class LoadedTape:
         return [(i, *owners[ref["buffer"]]) for i, ref in enumerate(tree_refs(self.tape.outputs))
                 if ref["buffer"] in owners]
 
-    def time(self, samples: int, *, poison: int, pause_ns: int, seed: int = 0,
+    def time(self, samples: int, *, poisons: list[int], pause_ns: int, seed: int = 0,
              hashes: list[int] | None = None, deadline_s: float = 60.0) -> dict[str, Any]:
         """ke_replay's answer to `time`: milliseconds of each sample, and how many were wrong.
-        `changed` and `outside` are names of buffers, as in a Result."""
-        answer = self.replayer.ask("time", deadline_s, samples=samples, poison=poison,
+        poisons: of the first sample, and so on in turn. `changed` and `outside` are names of buffers, as in a Result."""
+        answer = self.replayer.ask("time", deadline_s, samples=samples, poisons=poisons,
                                    pause_ns=pause_ns, seed=seed, hashes=hashes or [])
         names = list(self.tape.buffers)
         for key in ("changed", "outside"):

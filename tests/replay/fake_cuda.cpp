@@ -6,7 +6,8 @@
 //   FAKE_CUDA_FAIL=cuInit:100[,...]   that function returns that code; cuMemCreate:2@5 from its
 //                                     fifth call on
 //   FAKE_CUDA_MEMORY=BYTES            how much the device has
-//   FAKE_CUDA_LOG=FILE                a line per launch ("launch NAME"), event and loaded module
+//   FAKE_CUDA_LOG=FILE                a line per launch ("launch NAME"), event, loaded module and
+//                                     reservation ("reserve", with the address that is asked for)
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -326,7 +327,7 @@ CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice /*device*/) {
   FAKE_ENTER("cuDeviceGetAttribute");
   static const std::map<int, int> values = {{16, 4},    {38, 64 << 10}, {75, 9},
                                             {76, 0},    {13, 1980000},  {36, 3201000},
-                                            {37, 6144}, {97, 227 << 10}};
+                                            {37, 6144}, {88, 0},        {97, 227 << 10}};
   const auto found = values.find(attribute);
   if (found == values.end()) return kInvalidValue;
   *value = found->second;
@@ -378,12 +379,15 @@ CUresult cuMemGetAllocationGranularity(size_t* bytes, const CUmemAllocationProp*
   return prop->type == 1 && prop->location.type == 1 ? 0 : kInvalidValue;
 }
 
-CUresult cuMemAddressReserve(CUdeviceptr* where, size_t bytes, size_t, CUdeviceptr,
+CUresult cuMemAddressReserve(CUdeviceptr* where, size_t bytes, size_t, CUdeviceptr wish,
                              unsigned long long) {  // NOLINT(google-runtime-int)
+  Log(wish != 0 ? "reserve " + std::to_string(wish) : "reserve");
+  if (wish % kPage != 0) return kInvalidValue;
+  if (wish != 0) FAKE_ENTER("cuMemAddressReserve a wish");
   FAKE_ENTER("cuMemAddressReserve");
   // As much again, to find a multiple of the page in.
-  void* const got =
-      ::mmap(nullptr, bytes + kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const got = ::mmap(reinterpret_cast<void*>(wish), bytes + kPage, PROT_NONE,  // NOLINT
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return kOutOfMemory;
   *where = (reinterpret_cast<CUdeviceptr>(got) + kPage - 1) / kPage * kPage;
   return 0;

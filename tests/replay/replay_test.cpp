@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "plugins/evaluator_gpu/replay/cuda.hpp"
 #include "tests/replay/child.hpp"
@@ -92,10 +93,13 @@ class Replay : public ::testing::Test {
     return answer.value("message", "");
   }
 
-  std::vector<std::string> Log() const {
+  // What the driver did: reservations of addresses, or everything else.
+  std::vector<std::string> Log(bool reservations = false) const {
     std::ifstream file(folder_ / "log");
     std::vector<std::string> lines;
-    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    for (std::string line; std::getline(file, line);) {
+      if ((line.rfind("reserve", 0) == 0) == reservations) lines.push_back(line);
+    }
     return lines;
   }
 
@@ -114,6 +118,7 @@ TEST_F(Replay, SaysWhatItFound) {
   EXPECT_EQ(ready.at("sms"), 4);
   EXPECT_EQ(ready.at("l2_bytes"), 64 << 10);
   EXPECT_EQ(ready.at("memory_bytes"), 1 << 30);
+  EXPECT_EQ(ready.at("pageable_memory_access"), 0);
   EXPECT_LT(ready.at("free_bytes"), ready.at("memory_bytes"));
   EXPECT_EQ(child.Ask({{"op", "describe"}}), ready);
 }
@@ -173,6 +178,7 @@ TEST_F(Replay, NamesWhatFailsAtTheStart) {
       {"cuInit:100", "starting CUDA: CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)"},
       {"cuDevicePrimaryCtxRetain:2", "making a context: CUDA_ERROR_OUT_OF_MEMORY"},
       {"cuModuleLoadData:200", "compiling the replay's kernels: CUDA_ERROR_INVALID_IMAGE"},
+      {"cuMemAddressReserve:2", "reserving addresses: CUDA_ERROR_OUT_OF_MEMORY"},
       {"cuMemCreate:2", "allocating memory: CUDA_ERROR_OUT_OF_MEMORY"},
       {"cuDeviceGetName:999", "asking for the name: error 999"}};
   for (const auto& [failing, sentence] : sentences) {
@@ -404,6 +410,30 @@ TEST_F(Replay, TooLittleMemoryIsSaidAndLeavesNothingHalfMade) {
   EXPECT_EQ(Load(&child, Scale()).at("ok"), true);
   EXPECT_EQ(child.Ask({{"op", "run"}}).at("ok"), true);
   EXPECT_EQ(child.Ask({{"op", "run"}, {"guard", false}}).at("ok"), true);
+}
+
+TEST_F(Replay, MemoryOfItsOwnLiesWhereNoKernelIsTold) {
+  std::set<std::string> seen;
+  for (int i = 0; i < 3; ++i) {
+    fs::remove(folder_ / "log");
+    Child child({{}, {{"FAKE_CUDA_LOG", (folder_ / "log").string()}}});
+    (void)child.Read();
+    EXPECT_EQ(Run(&child, Scale()).at("ok"), true);
+    std::vector<std::string> drawn;
+    for (const std::string& line : Log(true)) {
+      if (line != "reserve") drawn.push_back(line);
+    }
+    EXPECT_EQ(drawn.size(), 3);      // what empties the L2, the input's first content, the counts
+    EXPECT_EQ(Log(true).size(), 5);  // and the kernel's own two buffers
+    seen.insert(drawn.begin(), drawn.end());
+  }
+  EXPECT_EQ(seen.size(), 9);
+}
+
+TEST_F(Replay, AnAddressThatIsRefusedIsNotInsistedOn) {
+  Child child({{}, {{"FAKE_CUDA_FAIL", "cuMemAddressReserve a wish:2"}}});
+  (void)child.Read();
+  EXPECT_EQ(Run(&child, Scale()).at("ok"), true);
 }
 
 TEST_F(Replay, LoadingFreesWhatWasLoaded) {

@@ -29,6 +29,7 @@ constexpr int kUsage = 2;
 constexpr int kNoDevice = 3;
 constexpr int kFault = 4;  // the device refused; this process can do no more
 constexpr int kMostSamples = 100000;
+constexpr uint64_t kSharedUnit = 2U << 20U;
 
 // Where answers go. What a kernel prints is written to stdout by the driver, at a time of its
 // choosing, and must not be taken for an answer: stdout leads to stderr.
@@ -51,8 +52,10 @@ void Say(const json& line) {
 SharedMemory Share(const char* fd, const char* bytes) {
   SharedMemory shared;
   shared.bytes = std::strtoull(bytes, nullptr, 10);
+  // Kernels can reach it once it is registered: at an address that nobody tells them.
+  void* const wish = reinterpret_cast<void*>(DrawnAddress(kSharedUnit));  // NOLINT
   void* const data =
-      ::mmap(nullptr, shared.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, std::atoi(fd), 0);
+      ::mmap(wish, shared.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, std::atoi(fd), 0);
   if (data == MAP_FAILED) {
     throw BadRequest(std::string("the shared memory cannot be mapped: ") + std::strerror(errno));
   }

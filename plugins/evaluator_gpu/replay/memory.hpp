@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "cuda.hpp"
 
@@ -11,9 +13,17 @@ namespace kernel_evolve::replay {
 enum class Placement {
   kGuard,    // the buffer's end against an unmapped address: reading on faults
   kNatural,  // at a multiple of 2 MiB, as PyTorch's allocator does for large tensors
+  kHidden,   // as kNatural, at an address that is drawn: memory of which kernels aren't told
 };
 
-// One buffer. Its address is a multiple of 16 in either placement, so that what a kernel was
+// A multiple of `unit`, drawn from a range of addresses that processes leave free: where memory may
+// be asked for so that knowing other addresses, or those of another process, doesn't tell it.
+uint64_t DrawnAddress(uint64_t unit);
+
+// The numbers below `count` in an order that is drawn.
+std::vector<size_t> Shuffled(size_t count);
+
+// One buffer. Its address is a multiple of 16 in any placement, so that what a kernel was
 // specialised on holds. Throws CudaError; code 2 says that memory ran out.
 class Buffer {
  public:
@@ -31,6 +41,7 @@ class Buffer {
   size_t back_bytes() const { return start_ + mapped_ - back(); }
 
  private:
+  void Reserve(size_t page, Placement placement);
   void Release();
 
   const Cuda& cuda_;

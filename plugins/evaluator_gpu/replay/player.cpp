@@ -25,6 +25,7 @@ enum Attribute {
   kClock = 13,
   kMemoryClock = 36,
   kBusWidth = 37,
+  kPageable = 88,  // whether the device reaches memory of the process that nobody registered
   kSharedPerBlock = 97
 };
 enum FunctionAttribute { kShared = 1, kLocal = 3, kRegisters = 4, kMaxDynamicShared = 8 };
@@ -64,7 +65,7 @@ Player::Player(const Cuda& cuda, int device) : cuda_(cuda) {
   // Read, not written: written lines would have to be written back while the clock runs. Four times
   // the cache, since the replacement is not strictly by age.
   flush_ =
-      std::make_unique<Buffer>(cuda_, device_, 4 * static_cast<size_t>(l2), Placement::kNatural);
+      std::make_unique<Buffer>(cuda_, device_, 4 * static_cast<size_t>(l2), Placement::kHidden);
   cuda_.Check(cuda_.fill(flush_->address(), 0, flush_->bytes(), stream_), "filling memory");
 }
 
@@ -81,7 +82,8 @@ json Player::Describe() const {
   for (const auto& [key, attribute] :
        {std::pair{"sms", kSms}, std::pair{"l2_bytes", kL2}, std::pair{"major", kMajor},
         std::pair{"minor", kMinor}, std::pair{"clock_khz", kClock},
-        std::pair{"memory_clock_khz", kMemoryClock}, std::pair{"bus_bits", kBusWidth}}) {
+        std::pair{"memory_clock_khz", kMemoryClock}, std::pair{"bus_bits", kBusWidth},
+        std::pair{"pageable_memory_access", kPageable}}) {
     int value = 0;
     if (cuda_.device_attribute(&value, attribute, device_) == 0) out[key] = value;
   }
@@ -154,12 +156,17 @@ json Player::Prepared(Plan plan, const SharedMemory& shared) {
     entry["programs_per_sm"] = resident;
     resources.push_back(entry);
   }
-  originals_.resize(plan_.buffers.size());
-  for (size_t i = 0; i < plan_.buffers.size(); ++i) {
-    if (plan_.buffers[i].data) Write(i, shared);
+  const size_t count = plan_.buffers.size();
+  originals_.resize(count);
+  const size_t slots = 3 * count + plan_.results.size();
+  for (const size_t i : Shuffled(count + 1)) {
+    if (i == count) {
+      counts_ =
+          std::make_unique<Buffer>(cuda_, device_, slots * sizeof(uint64_t), Placement::kHidden);
+    } else if (plan_.buffers[i].data) {
+      Write(i, shared);
+    }
   }
-  const size_t slots = 3 * plan_.buffers.size() + plan_.results.size();
-  counts_ = std::make_unique<Buffer>(cuda_, device_, slots * sizeof(uint64_t), Placement::kNatural);
   return resources;
 }
 
@@ -169,8 +176,7 @@ void Player::Write(size_t index, const SharedMemory& shared) {
   }
   const PlannedBuffer& planned = plan_.buffers[index];
   if (originals_[index] == nullptr) {
-    originals_[index] =
-        std::make_unique<Buffer>(cuda_, device_, planned.bytes, Placement::kNatural);
+    originals_[index] = std::make_unique<Buffer>(cuda_, device_, planned.bytes, Placement::kHidden);
   }
   if (planned.bytes == 0) return;
   cuda_.Check(cuda_.copy_to_device(originals_[index]->address(), shared.data + *planned.data,
@@ -184,9 +190,9 @@ Player::Buffers& Player::At(Placement placement) {
   if (counts_ == nullptr) throw BadRequest("nothing is loaded");
   Buffers& buffers = placement == Placement::kGuard ? guarded_ : natural_;
   if (buffers.empty()) {
-    Buffers made;  // all of them, or none
-    for (const PlannedBuffer& planned : plan_.buffers) {
-      made.push_back(std::make_unique<Buffer>(cuda_, device_, planned.bytes, placement));
+    Buffers made(plan_.buffers.size());  // all of them, or none
+    for (const size_t i : Shuffled(made.size())) {
+      made[i] = std::make_unique<Buffer>(cuda_, device_, plan_.buffers[i].bytes, placement);
     }
     buffers = std::move(made);
   }

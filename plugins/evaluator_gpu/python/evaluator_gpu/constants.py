@@ -25,6 +25,9 @@ CONFIRMING_ROUNDS = 3
 # Samples in a block: more of short calls, because they scatter more, within BLOCK_S.
 MIN_BLOCK, MAX_BLOCK = 5, 10
 BLOCK_S = 0.03
+# Up to so many samples more in a block, a number that is drawn: a kernel that counts its calls
+# doesn't know which of them end a block.
+EXTRA_SAMPLES = 3
 # What the clock may be wrong by between two processes that time the same kernel, as a share and in
 # milliseconds (an event's tick): added to either side of an interval. From A/A runs on an H200.
 SYSTEMATIC = 0.01

@@ -264,8 +264,8 @@ class _Judgement(Judgement[Result]):
         begin = time.monotonic()
         with self.bench.device.held(self.context.time_left(), self.progress, alone=True) as waited:
             self.spend("wait", waited)
-            candidate = TapeContender(self.loaded, self.checked, self.seed, self.changed, self.poisons)
-            first = statistics.median(candidate.sample(constants.SCREENING))
+            candidate = self._contender(self.loaded)
+            first = statistics.median(candidate.sample(timing.drawn(constants.SCREENING)))
             original = statistics.median(self.bench.eager.sample(constants.SCREENING))
             if original / first < constants.SCREENING_FLOOR:
                 self.spend("screen", time.monotonic() - begin - waited)
@@ -288,6 +288,9 @@ class _Judgement(Judgement[Result]):
             throttled = self.bench.device.throttled()
         return self._measured(found, clocks, throttled)
 
+    def _contender(self, loaded: LoadedTape) -> TapeContender:
+        return TapeContender(loaded, self.checked, self.seed, self.changed, self.poisons)
+
     def _confirmed(self, found: timing.Measurement) -> timing.Measurement:
         """The measurement, or the one of a fresh process where that doesn't agree on a win."""
         self.progress("measuring again in a fresh process")
@@ -298,9 +301,7 @@ class _Judgement(Judgement[Result]):
         loaded.bind(own.inputs, own.state)
         self.loaded = loaded
         again = timing.measure(
-            [self.bench.eager,
-             TapeContender(loaded, self.checked, self.seed, self.changed, self.poisons)],
-            constants.CONFIRMING_ROUNDS)
+            [self.bench.eager, self._contender(loaded)], constants.CONFIRMING_ROUNDS)
         return found if again.ratio("eager", "candidate").low > 1.0 else again
 
     def _slow(self, original: float, optimized: float) -> dict[str, Any]:
@@ -389,6 +390,9 @@ class _Judgement(Judgement[Result]):
         if others:
             skipped.append(f"{others} other processes hold a context on this GPU")
         info = self.bench.info
+        if info.get("pageable_memory_access"):
+            skipped.append("on this machine kernels can address the memory of the process that "
+                           "launches them")
         return make_verdict(
             asked=self.asked, stage=stage, ok=ok, code=code, reason=reason, correct=correct,
             weak=bool(correct) and self.weak and self.asked == "full",
@@ -399,7 +403,8 @@ class _Judgement(Judgement[Result]):
                 self.record, precision=self.references.rule.name,
                 reduction_depth=self.references.trace.depth,
                 hardware={key: info.get(key) for key in
-                          ("name", "driver", "sms", "l2_bytes", "memory_bytes")},
+                          ("name", "driver", "sms", "l2_bytes", "memory_bytes",
+                           "pageable_memory_access")},
                 timing_protocol=constants.VERSION, compile=self.bench.compile_note, **more))
 
 

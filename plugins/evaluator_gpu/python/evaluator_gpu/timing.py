@@ -8,6 +8,7 @@ tails; the ratio of two contenders is taken round by round, because clocks drift
 from __future__ import annotations
 
 import math
+import secrets
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -96,14 +97,19 @@ def block_size(milliseconds: float) -> int:
     return max(constants.MIN_BLOCK, min(constants.MAX_BLOCK, fitting))
 
 
+def drawn(count: int) -> int:
+    """`count` samples or a few more, by chance."""
+    return count + secrets.randbelow(constants.EXTRA_SAMPLES + 1)
+
+
 def measure(contenders: list[Contender], rounds: int,
             between: Callable[[], None] = lambda: None) -> Measurement:
     """Takes `rounds` rounds: each contender in turn, and then in reverse. between: called before
     each block; what it raises ends the measurement."""
     found = Measurement()
-    sizes = {c.name: block_size(statistics.median(c.sample(3))) for c in contenders}
+    sizes = {c.name: block_size(statistics.median(c.sample(drawn(3)))) for c in contenders}
     for _ in range(rounds):
         for contender in [*contenders, *reversed(contenders)]:
             between()
-            found.add(contender.name, contender.sample(sizes[contender.name]))
+            found.add(contender.name, contender.sample(drawn(sizes[contender.name])))
     return found

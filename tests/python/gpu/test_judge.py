@@ -22,7 +22,7 @@ ASSEMBLY = texts.SCALE.replace("tl.load(x + i, mask=i < count) * 2", """tl.inlin
 class Verdicts(unittest.TestCase):
     def judged(self, record: dict[str, Any], asked: str = "full") -> dict[str, Any]:
         context = Context(scratch=Path("/nowhere"), deadline=time.monotonic() + 60)
-        with mock.patch.object(judge, "_bench", side_effect=AssertionError("asks for a GPU")):
+        with mock.patch.object(judge, "bench_for", side_effect=AssertionError("asks for a GPU")):
             verdict = judge.judge({"task": TASK, "record": record, "asked": asked, "seed": 1},
                                   context)
         self.assertFalse(verdict["ok"])
@@ -51,8 +51,7 @@ class Verdicts(unittest.TestCase):
             verdict = self.judged(record, asked)
             self.assertEqual((verdict["stage"], verdict["code"]), ("correctness", "uncovered"))
             self.assertEqual(verdict["reason"],
-                             "uncovered: inline assembly in the kernel scale; only Triton "
-                         "launches and fills are measured here.")
+                             "uncovered: inline assembly in the kernel scale.")
 
     def test_a_tape_that_is_none(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -8,93 +8,28 @@ baselines and a replayer in `context.state`.
 
 from __future__ import annotations
 
-import hashlib
 import math
-import os
 import secrets
 import statistics
 import time
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from evaluator_gpu import baseline, constants, feedback, floors, timing
+from evaluator_gpu import constants, feedback, floors, timing
+from evaluator_gpu.bench import Bench, bench_for
 from evaluator_gpu.contender import Suspect, TapeContender
-from evaluator_gpu.device import Device
 from evaluator_gpu.plan import NotReplayable, make_plan
-from evaluator_gpu.replayer import (
-    Fault, Hang, LoadedTape, OutOfMemory, Replayer, Result, SharedMemory)
+from evaluator_gpu.replayer import Fault, Hang, LoadedTape, OutOfMemory, Result
 from evaluator_gpu.verdict import from_record_failure, make_verdict, provenance
 from kernel_evolve_worker.context import Context
 from kernel_evolve_worker.correctness.check import check
 from kernel_evolve_worker.correctness.judgement import Judgement
 from kernel_evolve_worker.correctness.outputs import leaves_of
-from kernel_evolve_worker.correctness.reference import Expected, References
-from kernel_evolve_worker.correctness.trial import try_references
-from kernel_evolve_worker.correctness.variants import clone_inputs
+from kernel_evolve_worker.correctness.reference import Expected
 from kernel_evolve_worker.correctness.verdict import seconds_of
 from kernel_evolve_worker.correctness.wording import on_data
-from kernel_evolve_worker.errors import WorkerError
 from kernel_evolve_worker.recording.tape import Tape, TapeError
-from kernel_evolve_worker.task import load_task
-
-
-class Bench:
-    """What is kept per task: references, baselines, the device and the replayer."""
-
-    def __init__(self, request: dict[str, Any]) -> None:
-        """Raises WorkerError: unavailable without a GPU, validation for mistakes of the task."""
-        # <plugin>/python/evaluator_gpu/judge.py, as it was found: the folder may be a link.
-        binary = Path(os.path.abspath(__file__)).parents[2] / "ke_replay"
-        self.memory = SharedMemory(register=True)
-        # The one in use and a spare, made ahead of need: a context takes a quarter of a second.
-        self.replayers = [Replayer([str(binary)], self.memory) for _ in range(2)]
-        if not torch.cuda.is_available():
-            self.replayers[0].start()  # says what is missing, in words
-            raise WorkerError("unavailable", "this PyTorch has no CUDA; install one that has.")
-        self.replayers[0].begin()
-        torch.cuda.init()
-        self.replayers[0].start()
-        self.info = self.replayers[0].info
-        self.device = Device(str(self.info.get("bus", "")))
-        task = request["task"]
-        loaded = load_task(task["source"], task.get("path") or f"{task.get('name', 'task')}.py")
-        self.references = References(loaded, int(request.get("seed") or 0), device="cuda")
-        try_references(self.references)
-        self.inputs = clone_inputs(self.references.own_inputs)
-        self.eager = baseline.eager(self.references.model, self.inputs)
-        self.eager_ms = statistics.median(self.eager.sample(3))
-        self.floor_bytes = floors.bytes_that_matter(self.references.model, self.inputs)
-        self.compiled: baseline.TorchContender | None = None
-        self.compile_note: str | None = None
-
-    def stop(self) -> None:
-        """Ends the replayers."""
-        for replayer in self.replayers:
-            replayer.stop()
-
-    def compile_baseline(self, context: Context) -> None:
-        """Compiles the reference once."""
-        if self.compile_note is None:
-            context.progress("compiling the reference with torch.compile")
-            self.compiled, self.compile_note = baseline.compiled(self.references.model,
-                                                                 self.inputs)
-
-
-def _bench(request: dict[str, Any], context: Context) -> Bench:
-    task, seed = request["task"], int(request.get("seed") or 0)
-    key = hashlib.sha256(f"{seed}\0{task['source']}".encode("utf-8", "replace")).hexdigest()
-    known = context.state.get("bench")
-    if known and known[0] == key:
-        return known[1]
-    if known:
-        known[1].stop()
-        context.state.pop("bench")
-    context.progress("trying the task: running the reference")
-    bench = Bench(request)
-    context.state["bench"] = (key, bench)
-    return bench
 
 
 def try_task(request: dict[str, Any], context: Context) -> dict[str, Any]:
@@ -103,7 +38,7 @@ def try_task(request: dict[str, Any], context: Context) -> dict[str, Any]:
     Returns {"ok": true, "name", "precision", "operators", "original_time" (measured ms), "notes"}.
     Raises WorkerError: validation for mistakes of the task, unavailable without a GPU.
     """
-    bench = _bench(request, context)
+    bench = bench_for(request, context)
     with bench.device.held(context.time_left(), context.progress, alone=True):
         original = statistics.median(bench.eager.sample(constants.SCREENING))
     return {"ok": True, "name": bench.references.task.name,
@@ -124,7 +59,7 @@ def judge(request: dict[str, Any], context: Context) -> dict[str, Any]:
         tape = Tape.load(record["tape"]["path"])
         plan = make_plan(tape)
     except NotReplayable as reason:
-        text = f"uncovered: {reason}; only Triton launches and fills are measured here."
+        text = f"uncovered: {reason}."
         return make_verdict(asked=asked, stage="correctness", ok=False, code="uncovered",
                             reason=text, feedback=[text], provenance=provenance(record),
                             seconds=seconds_of(record))
@@ -133,7 +68,7 @@ def judge(request: dict[str, Any], context: Context) -> dict[str, Any]:
         return make_verdict(asked=asked, stage="integrity", ok=False, code="no_recording",
                             reason=text, provenance=provenance(record))
     begin = time.monotonic()
-    bench = _bench(request, context)
+    bench = bench_for(request, context)
     judgement = _Judgement(bench, record, tape, plan, context, asked)
     judgement.spend("task", time.monotonic() - begin)
     return judgement.verdict(bool(request.get("compile_baseline", True)))
@@ -146,7 +81,7 @@ class _Judgement(Judgement[Result]):
                  context: Context, asked: str) -> None:
         super().__init__(bench.references, context)
         self.bench = bench
-        self.replayers = bench.replayers
+        self.replayers = bench.replayers(plan)
         self.record = record
         self.tape = tape
         self.plan = plan
@@ -159,7 +94,7 @@ class _Judgement(Judgement[Result]):
         self.changed: list[str] = []  # buffers that the own inputs' runs changed
         self.repeats = True
         self.atomics = any("atomic_rmw" in k["ttir"] and "fadd" in k["ttir"]
-                           for k in tape.kernels.values())
+                           for k in tape.kernels.values()) or plan.pytorch is not None
         self.runs = 0
         self.poisons = draw_poisons()
 
@@ -177,9 +112,9 @@ class _Judgement(Judgement[Result]):
                 failure = self.correctness()
                 if failure is not None:
                     return failure
-            if not self.tape.launches:
-                text = "correct, but no Triton kernel is launched, so no win."
-                return self._made(stage="done", ok=True, code="no_kernel", reason=text,
+                decoys = self._decoys()
+            if decoys is not None:
+                return self._made(stage="done", ok=True, code="no_kernel", reason=decoys,
                                   correct=True)
             if compile_baseline:
                 begin = time.monotonic()
@@ -189,6 +124,8 @@ class _Judgement(Judgement[Result]):
         except Fault as error:
             code, text = feedback.fault(error, self.tape)
             return self._failed(code, text)
+        except NotReplayable as reason:
+            return self._failed("uncovered", f"uncovered: {reason}.")
         except Hang:
             return self._failed("timeout", "the kernels didn't end within "
                                 f"{self._deadline():.0f} s: look for a loop that doesn't end.")
@@ -198,6 +135,22 @@ class _Judgement(Judgement[Result]):
         except Suspect as error:
             return self._made(stage="audit", ok=False, code="results_differ", reason=str(error),
                               correct=False)
+
+    def _decoys(self) -> str | None:
+        """Why the kernels count for nothing: there are none, or without them all is right, too."""
+        if not self.tape.launches:
+            return "correct, but no Triton kernel is launched, so no win."
+        if self.plan.pytorch is None:
+            return None  # nothing else could have written the outputs
+        assert self.loaded is not None
+        own = self.references.expected("own")
+        self.loaded.bind(own.inputs, own.state)
+        bare = self.loaded.run(guard=True, poison=self._poison(), seed=self.seed, launches=False,
+                               deadline_s=self._deadline())
+        if check(own, bare.outputs, bare.inputs_after, bare.state_after, bare.aliases) is not None:
+            return None
+        return ("correct, but no output depends on what a Triton kernel writes, so no win: have "
+                "kernels do the work.")
 
     # Correctness ----------------------------------------------------------------------------
 
@@ -385,8 +338,7 @@ class _Judgement(Judgement[Result]):
             skipped.append(self.bench.compile_note)
         if correct and not self.repeats:
             skipped.append("timed calls were not compared: their sums have no fixed order")
-        running = sum(r.running for r in self.bench.replayers)
-        others = self.bench.device.others(own=1 + running)
+        others = self.bench.device.others(own=1 + self.bench.running())
         if others:
             skipped.append(f"{others} other processes hold a context on this GPU")
         info = self.bench.info
@@ -405,6 +357,7 @@ class _Judgement(Judgement[Result]):
                 hardware={key: info.get(key) for key in
                           ("name", "driver", "sms", "l2_bytes", "memory_bytes",
                            "pageable_memory_access")},
+                replay="native" if self.plan.pytorch is None else f"PyTorch, for {self.plan.pytorch}",
                 timing_protocol=constants.VERSION, compile=self.bench.compile_note, **more))
 
 

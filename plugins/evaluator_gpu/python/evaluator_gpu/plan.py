@@ -1,4 +1,4 @@
-"""Turns a launch tape into a plan for ke_replay: addresses, bytes of arguments, kernels' files.
+"""Turns a launch tape into a plan for a replay: addresses, bytes of arguments, kernels' files.
 
 A tape was written by the process that ran the candidate, so nothing in it is believed: references
 are checked against their buffers, arguments against the parameters of the machine code, and the
@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evaluator_gpu import elf
-from kernel_evolve_worker.recording.tape import Tape, TapeError, dtype_named, tree_refs
+from kernel_evolve_worker.recording.operators import operator_named, refusal
+from kernel_evolve_worker.recording.tape import (
+    Tape, TapeError, decode_value, dtype_named, tree_refs)
 
 MAX_BYTES = 64 << 30  # of all buffers of a tape
 # What a launch may ask for that a plain launch can't give.
@@ -36,14 +38,19 @@ _FULL = ("aten.full.default", "aten.full_like.default", "aten.new_full.default",
 
 
 class NotReplayable(Exception):
-    """The tape needs what the native replay can't do; the text says what."""
+    """The tape needs what no replay can do; the text says what."""
+
+
+class _NeedsPyTorch(Exception):
+    """The tape needs an operator of PyTorch; the text says which."""
 
 
 @dataclass
 class Plan:
-    """`text`: what ke_replay loads. `names`: buffers' numbers by name. `data`, `fetch`: where a
+    """`text`: what a replay loads. `names`: buffers' numbers by name. `data`, `fetch`: where a
     buffer's first content and its result lie in the shared memory, by name. `shared_bytes`: its
-    size. `results`: whether every output is covered by the hashes."""
+    size. `hashed`: whether every output is covered by the hashes. `pytorch`: what needs PyTorch's
+    replay; None where ke_replay can do all."""
 
     text: dict[str, Any]
     names: dict[str, int]
@@ -51,6 +58,7 @@ class Plan:
     fetch: dict[str, int] = field(default_factory=dict)
     shared_bytes: int = 0
     hashed: bool = True
+    pytorch: str | None = None
 
 
 # What reading a tape raises that isn't what it should be.
@@ -61,16 +69,21 @@ _ODD = (AttributeError, IndexError, KeyError, OSError, OverflowError, RuntimeErr
 def make_plan(tape: Tape) -> Plan:
     """Raises NotReplayable, or TapeError for a tape that contradicts itself."""
     try:
-        return _plan(tape)
+        try:
+            return _plan(tape, None)
+        except _NeedsPyTorch as reason:
+            return _plan(tape, str(reason))
     except TapeError:
         raise
     except _ODD as error:
         raise TapeError(f"the tape makes no sense ({type(error).__name__})") from None
 
 
-def _plan(tape: Tape) -> Plan:
-    plan = Plan({"buffers": [], "kernels": [], "steps": [], "results": []}, {})
+def _plan(tape: Tape, pytorch: str | None) -> Plan:
+    plan = Plan({"buffers": [], "kernels": [], "steps": [], "results": []}, {}, pytorch=pytorch)
     _place_buffers(tape, plan)
+    if pytorch is not None:
+        plan.text.update(names=plan.names, unused=_unused(tape, plan))
     for ref in [*filter(None, tape.inputs), *(entry["ref"] for entry in tape.state)]:
         check_ref(tape, ref)
         if ref["buffer"] not in plan.data:
@@ -83,7 +96,8 @@ def _plan(tape: Tape) -> Plan:
         if step["op"] == "launch":
             plan.text["steps"].append(_launch(tape, plan, step, numbers))
         else:
-            plan.text["steps"].append(_operator(tape, plan, step))
+            plan.text["steps"].append(_fill(tape, plan, step) if pytorch is None
+                                      else _operator(tape, step))
     for ref in tree_refs(tape.outputs):
         span = _span(tape, ref)
         if span is None:
@@ -245,19 +259,49 @@ def scalar_bytes(value: Any, kind: str) -> bytes:
 # -- operators ------------------------------------------------------------------------------------
 
 
-def _operator(tape: Tape, plan: Plan, step: dict[str, Any]) -> dict[str, Any]:
-    """A fill, the one kind of operator that needs no PyTorch."""
+def _fill(tape: Tape, plan: Plan, step: dict[str, Any]) -> dict[str, Any]:
+    """A fill, the one kind of operator that needs no PyTorch. Raises _NeedsPyTorch."""
     name = str(step["name"])
     target = next((ref for ref in step["out"] if ref), None)
     value = 0 if name in _ZEROS else _filling(name, step)
     if target is None or value is None:
-        raise NotReplayable(f"the operator {name} between launches")
+        raise _NeedsPyTorch(name)
     span = _span(tape, target)
     byte = _byte_of(value, target["dtype"])
     if span is None or byte is None:
-        raise NotReplayable(f"the operator {name} with that value or layout")
+        raise _NeedsPyTorch(name)
     return {"fill": byte, "buffer": plan.names[target["buffer"]], "offset": span[0],
             "bytes": span[1]}
+
+
+def _operator(tape: Tape, step: dict[str, Any]) -> dict[str, Any]:
+    """An operator as the tape has it, if it is one that recording takes."""
+    name = str(step["name"])
+    found = operator_named(name)
+    # Whether a dropout drops was seen when it was recorded; a random one fails the repeats.
+    if found is None or refusal(found, drops=False) is not None:
+        raise NotReplayable(f"the operator {name}")
+    for ref in [*_reads(step), *filter(None, [*step["out"], *step.get("writes", [])])]:
+        check_ref(tape, ref)
+    return {"aten": step}
+
+
+def _reads(step: dict[str, Any]) -> list[dict[str, Any]]:
+    """The references among an operator's arguments."""
+    found: list[dict[str, Any]] = []
+    for value in (step["args"], *step["kwargs"].values()):
+        decode_value(value, found.append)
+    return found
+
+
+def _unused(tape: Tape, plan: Plan) -> list[int]:
+    """Buffers that no step reads and no output shows: workspaces of PyTorch's operators."""
+    used = {ref["buffer"] for ref in tree_refs(tape.outputs)}
+    for step in tape.steps:
+        refs = _reads(step) if step["op"] == "aten" else [
+            argument["tensor"] for argument in step["args"] if "tensor" in argument]
+        used.update(ref["buffer"] for ref in refs)
+    return [number for name, number in plan.names.items() if name not in used]
 
 
 def _filling(name: str, step: dict[str, Any]) -> Any:

@@ -12,6 +12,7 @@ import mmap
 import os
 import select
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 import torch
 
 from evaluator_gpu import constants
-from evaluator_gpu.plan import Plan, make_plan
+from evaluator_gpu.plan import NotReplayable, Plan, make_plan
 from kernel_evolve_worker.errors import WorkerError
 from kernel_evolve_worker.recording.tape import Tape, decode_tree, dtype_named, tree_refs
 from kernel_evolve_worker.tensors import write_values
@@ -220,7 +221,8 @@ class Replayer:
 
     def ask(self, op: str, deadline_s: float = constants.RUN_DEADLINE_S, **request: Any) -> \
             dict[str, Any]:
-        """One request and its answer. Raises Fault, Hang, OutOfMemory, WorkerError (internal)."""
+        """One request and its answer. Raises Fault, Hang, OutOfMemory, NotReplayable, WorkerError
+        (internal)."""
         if self._process is None or self._process.stdin is None:
             raise WorkerError("internal", "the replay isn't running.")
         try:
@@ -246,6 +248,8 @@ class Replayer:
         if kind == "cuda":
             self.stop()
             raise Fault(code, -1, text)
+        if kind == "uncovered":
+            raise NotReplayable(text)
         raise WorkerError("internal", f"the replay refuses its plan: {text}.")
 
 
@@ -306,10 +310,12 @@ class LoadedTape:
         if changed:
             self.replayer.ask("write", buffers=[self.plan.names[n] for n in changed])
 
-    def run(self, *, guard: bool, poison: int, seed: int = 0,
+    def run(self, *, guard: bool, poison: int, seed: int = 0, launches: bool = True,
             deadline_s: float = constants.RUN_DEADLINE_S) -> Result:
-        """One run on what was bound. poison: the byte that fills memory that nothing wrote."""
-        seen = self.replayer.ask("run", deadline_s, guard=guard, poison=poison, seed=seed)
+        """One run on what was bound. poison: the byte that fills memory that nothing wrote.
+        launches: whether kernels are launched, for a plan that needs PyTorch."""
+        more = {} if launches else {"launches": False}
+        seen = self.replayer.ask("run", deadline_s, guard=guard, poison=poison, seed=seed, **more)
         names = list(self.tape.buffers)
         changed = {names[i] for i in seen["changed"]}
         outputs = {ref["buffer"] for ref in tree_refs(self.tape.outputs)}
@@ -334,7 +340,8 @@ class LoadedTape:
             state_after=state, aliases=self._aliases(),
             constants_changed=[n for n in changed
                                if self.tape.buffers[n]["origin"] == "constant"],
-            changed=sorted(changed), outside=[names[i] for i in seen["outside"]], hashes=seen["hashes"])
+            changed=sorted(changed), outside=[names[i] for i in seen["outside"]],
+            hashes=seen["hashes"])
 
     def _bound(self, given: dict[str, list[torch.Tensor]], ref: dict[str, Any]) -> Any:
         """The value that was bound to a reference."""
@@ -355,10 +362,21 @@ class LoadedTape:
     def time(self, samples: int, *, poisons: list[int], pause_ns: int, seed: int = 0,
              hashes: list[int] | None = None, deadline_s: float = 60.0) -> dict[str, Any]:
         """ke_replay's answer to `time`: milliseconds of each sample, and how many were wrong.
-        poisons: of the first sample, and so on in turn. `changed` and `outside` are names of buffers, as in a Result."""
+        poisons: of the first sample, and so on in turn. `changed` and `outside` are names of
+        buffers, as in a Result."""
         answer = self.replayer.ask("time", deadline_s, samples=samples, poisons=poisons,
                                    pause_ns=pause_ns, seed=seed, hashes=hashes or [])
         names = list(self.tape.buffers)
         for key in ("changed", "outside"):
             answer[key] = [names[i] for i in answer[key]]
         return answer
+
+
+def torch_command() -> list[str]:
+    """Starts the replay that knows PyTorch's operators, too."""
+    import kernel_evolve_worker
+
+    here = Path(os.path.abspath(__file__))
+    paths = [here.parents[1], Path(kernel_evolve_worker.__file__).parents[1]]
+    return [sys.executable, "-I", str(here.with_name("torch_replay.py")),
+            os.pathsep.join(map(str, paths))]

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflat
 
 from kernel_evolve_worker.recording.compiled import Compiled
 from kernel_evolve_worker.recording.facade import Placement, Uncovered, storage_key
+from kernel_evolve_worker.recording.operators import STORAGE, refusal
 from kernel_evolve_worker.recording.tape import (
     NotRecordable,
     Tape,
@@ -38,14 +39,6 @@ _VIEWS = frozenset({
     "aten._unsafe_view.default", "aten.lift_fresh.default", "aten.lift.default",
     "aten._reshape_alias.default", "aten.detach.default",
 })  # fmt: skip
-
-# Change a tensor's storage under it.
-_STORAGE = ("aten.set_.", "aten.resize_.", "aten.resize_as_.", "aten.set_data.")
-
-# Read data in Python or choose shapes by data, whatever their tags say.
-_DATA = ("aten._local_scalar_dense.", "aten.nonzero", "aten.masked_select.", "aten.unique",
-         "aten._unique", "aten.is_nonzero.", "aten.equal.", "aten.item.",
-         "aten.repeat_interleave.Tensor", "aten.bincount.", "aten._assert_async.")
 
 
 class StaleTensor(Exception):
@@ -181,29 +174,22 @@ class Recorder(TorchDispatchMode):
             kwargs["pin_memory"] = False
         if name in _VIEWS or _is_view(func):
             return func(*args, **kwargs)
-        if func.namespace != "aten":
-            raise self._refused(f"the operator {name}")
-        self._refuse_data(func, name, args, kwargs)
+        self._refuse(func, name, args, kwargs)
         if name in _EMPTY:
             result = func(*args, **kwargs)
             self._register(result, "empty")
             return result
         return self._record(func, name, args, kwargs)
 
-    def _refuse_data(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> None:
-        tags = func.tags
-        if name.startswith(_STORAGE):
-            raise self._refused(f"{name}: a tensor that changes its memory")
-        if (name.startswith(_DATA) or torch.Tag.data_dependent_output in tags
-                or torch.Tag.dynamic_output_shape in tags and name != "aten.index.Tensor"):
-            raise self._refused(f"{name}: what happens next depends on data")
+    def _refuse(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> None:
+        why = refusal(func, drops=not _never_drops(func, args, kwargs))
+        if why is not None:
+            raise self._refused(f"{name}{why}" if why else f"the operator {name}")
         if name.startswith("aten.index") and len(args) > 1 and isinstance(args[1], (list, tuple)):
             masks = [i for i in args[1]
                      if isinstance(i, torch.Tensor) and i.dtype in (torch.bool, torch.uint8)]
             if masks:
                 raise self._refused(f"{name} with a mask: the shape depends on data")
-        if torch.Tag.nondeterministic_seeded in tags and not _never_drops(func, args, kwargs):
-            raise self._refused(f"{name}: random numbers inside forward")
 
     def _record(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         given, spec = tree_flatten((args, kwargs))
@@ -320,7 +306,7 @@ def describe_kernel(compiled: Compiled, source: str) -> dict[str, Any]:
 def _is_view(func: Any) -> bool:
     """Whether results share memory with an argument, which is not changed."""
     schema = func._schema
-    if torch.Tag.inplace_view in func.tags and not str(func).startswith(_STORAGE):
+    if torch.Tag.inplace_view in func.tags and not str(func).startswith(STORAGE):
         return True
     return any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
 

@@ -1,0 +1,90 @@
+"""What the judge keeps per task: references, baselines, the device and the replays."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import statistics
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from evaluator_gpu import baseline, floors
+from evaluator_gpu.device import Device
+from evaluator_gpu.plan import Plan
+from evaluator_gpu.replayer import Replayer, SharedMemory, torch_command
+from kernel_evolve_worker.context import Context
+from kernel_evolve_worker.correctness.reference import References
+from kernel_evolve_worker.correctness.trial import try_references
+from kernel_evolve_worker.correctness.variants import clone_inputs
+from kernel_evolve_worker.errors import WorkerError
+from kernel_evolve_worker.task import load_task
+
+
+class Bench:
+    """A task and what measures it."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        """Raises WorkerError: unavailable without a GPU, validation for mistakes of the task."""
+        # <plugin>/python/evaluator_gpu/judge.py, as it was found: the folder may be a link.
+        binary = Path(os.path.abspath(__file__)).parents[2] / "ke_replay"
+        self.memory = SharedMemory(register=True)
+        # One in use and a spare, made ahead of need: a context takes a quarter of a second, PyTorch
+        # several. Those with PyTorch are for tapes that need it.
+        self._native = [Replayer([str(binary)], self.memory) for _ in range(2)]
+        self._mixed = [Replayer(torch_command(), self.memory) for _ in range(2)]
+        if not torch.cuda.is_available():
+            self._native[0].start()  # says what is missing, in words
+            raise WorkerError("unavailable", "this PyTorch has no CUDA; install one that has.")
+        self._native[0].begin()
+        torch.cuda.init()
+        self._native[0].start()
+        self.info = self._native[0].info
+        self.device = Device(str(self.info.get("bus", "")))
+        task = request["task"]
+        loaded = load_task(task["source"], task.get("path") or f"{task.get('name', 'task')}.py")
+        self.references = References(loaded, int(request.get("seed") or 0), device="cuda")
+        try_references(self.references)
+        self.inputs = clone_inputs(self.references.own_inputs)
+        self.eager = baseline.eager(self.references.model, self.inputs)
+        self.eager_ms = statistics.median(self.eager.sample(3))
+        self.floor_bytes = floors.bytes_that_matter(self.references.model, self.inputs)
+        self.compiled: baseline.TorchContender | None = None
+        self.compile_note: str | None = None
+
+    def replayers(self, plan: Plan) -> list[Replayer]:
+        """Those for a plan: the one in use and the spare. The caller may exchange them."""
+        return self._native if plan.pytorch is None else self._mixed
+
+    def running(self) -> int:
+        """How many replays run."""
+        return sum(replayer.running for replayer in (*self._native, *self._mixed))
+
+    def stop(self) -> None:
+        """Ends the replays."""
+        for replayer in (*self._native, *self._mixed):
+            replayer.stop()
+
+    def compile_baseline(self, context: Context) -> None:
+        """Compiles the reference once."""
+        if self.compile_note is None:
+            context.progress("compiling the reference with torch.compile")
+            self.compiled, self.compile_note = baseline.compiled(self.references.model,
+                                                                 self.inputs)
+
+
+def bench_for(request: dict[str, Any], context: Context) -> Bench:
+    """The bench of `request` {"task", "seed"?}; the last one is kept. Raises as Bench does."""
+    task, seed = request["task"], int(request.get("seed") or 0)
+    key = hashlib.sha256(f"{seed}\0{task['source']}".encode("utf-8", "replace")).hexdigest()
+    known = context.state.get("bench")
+    if known and known[0] == key:
+        return known[1]
+    if known:
+        known[1].stop()
+        context.state.pop("bench")
+    context.progress("trying the task: running the reference")
+    bench = Bench(request)
+    context.state["bench"] = (key, bench)
+    return bench

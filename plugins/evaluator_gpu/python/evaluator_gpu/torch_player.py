@@ -1,0 +1,317 @@
+"""Runs a plan that has PyTorch's operators between its launches; see REPLAY.md.
+
+What ke_replay's Player does, in a process that has PyTorch and, like it, no code of a candidate and
+no expected value.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import time
+from typing import Any
+
+import torch
+
+from evaluator_gpu import constants
+from evaluator_gpu.torch_memory import Driver, DriverError, Memory
+from kernel_evolve_worker.recording.tape import decode_value, dtype_named
+
+_REDZONE = 0xA5
+_FLUSH = 4  # times the L2, as in ke_replay
+_SLEEP_CYCLES_PER_NS = 2.0  # of torch.cuda._sleep
+_MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_RESOURCES = {"registers": 4, "local_bytes": 3, "static_shared_bytes": 1}
+_OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
+
+
+class Refused(Exception):
+    """An operator can't be run here as it was recorded; the text says which and why."""
+
+
+class Player:
+    """The plan that was loaded last, and its buffers. Each `do_` answers the request so named and
+    raises Refused, DriverError and what PyTorch raises. step: the last one that was begun."""
+
+    def __init__(self, fd: int, size: int) -> None:
+        torch.cuda.init()
+        self._driver = Driver()
+        self._shared = torch.frombuffer(mmap.mmap(fd, size), dtype=torch.uint8)
+        torch.cuda.cudart().cudaHostRegister(self._shared.data_ptr(), size, 0)
+        l2 = torch.cuda.get_device_properties(0).L2_cache_size
+        self._flush = torch.zeros(_FLUSH * l2 // 4, dtype=torch.int32, device="cuda")
+        self._events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        self._plan: dict[str, Any] = {}
+        self._modules: dict[int, ctypes.c_void_p] = {}
+        self._functions: dict[int, ctypes.c_void_p] = {}
+        self._originals: dict[int, torch.Tensor] = {}
+        self._buffers: dict[bool, list[Memory]] = {}  # by guard
+        self._used: list[Memory] = []
+        self._results: dict[int, torch.Tensor] = {}  # of operators, where they are buffers now
+        self._pause_ns = 0
+        self.step = -1
+
+    def describe(self) -> dict[str, Any]:
+        """What the first answer says of the device."""
+        return {"name": torch.cuda.get_device_name()}
+
+    # -- the plan -------------------------------------------------------------------------------
+
+    def do_load(self, plan: dict[str, Any]) -> dict[str, Any]:
+        self._forget()
+        self._plan = plan
+        resources = []
+        for number, kernel in enumerate(plan["kernels"]):
+            self._load(number)
+            values = {key: self._attribute(number, of) for key, of in _RESOURCES.items()}
+            resident = ctypes.c_int()
+            self._driver("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(resident),
+                         self._functions[number], kernel["threads"],
+                         ctypes.c_size_t(kernel["shared"]))
+            resources.append({**values, "programs_per_sm": resident.value})
+        self.do_write([i for i, b in enumerate(plan["buffers"]) if "data" in b])
+        return {"kernels": resources}
+
+    def _forget(self) -> None:
+        self._results, self._originals, self._used = {}, {}, []
+        torch.cuda.synchronize()
+        for guard in list(self._buffers):
+            self._free(guard)
+        for module in self._modules.values():
+            self._driver("cuModuleUnload", module)
+        self._modules, self._functions = {}, {}
+        self._pause_ns = 0
+
+    def _free(self, guard: bool) -> None:
+        for memory in self._buffers.pop(guard, []):
+            memory.free()
+
+    def _attribute(self, number: int, attribute: int) -> int:
+        value = ctypes.c_int()
+        self._driver("cuFuncGetAttribute", ctypes.byref(value), attribute,
+                     self._functions[number])
+        return value.value
+
+    def _load(self, number: int) -> None:
+        kernel = self._plan["kernels"][number]
+        if number in self._modules:
+            self._driver("cuModuleUnload", self._modules.pop(number))
+        with open(kernel["cubin"], "rb") as file:
+            image = file.read()
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        self._driver("cuModuleLoadData", ctypes.byref(module), image)
+        self._modules[number], self._functions[number] = module, function
+        self._driver("cuModuleGetFunction", ctypes.byref(function), module,
+                     kernel["name"].encode())
+        if kernel["shared"] > 48 << 10:
+            self._driver("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, kernel["shared"])
+
+    def do_write(self, buffers: list[int]) -> dict[str, Any]:
+        for number in buffers:
+            start, size = (self._plan["buffers"][number][key] for key in ("data", "bytes"))
+            self._originals[number] = self._shared[start:start + size].cuda()
+        torch.cuda.synchronize()
+        return {}
+
+    def do_fetch(self, buffers: list[list[int]]) -> dict[str, Any]:
+        for number, place in buffers:
+            content = self._content(number)
+            self._shared[place:place + content.numel()].copy_(content)
+        torch.cuda.synchronize()
+        return {}
+
+    # -- running --------------------------------------------------------------------------------
+
+    def do_run(self, guard: bool, poison: int, seed: int, launches: bool = True) -> dict[str, Any]:
+        """launches: whether kernels are launched; without, operators alone run."""
+        self._prepare(guard, poison)
+        self._empty_caches()
+        torch.cuda.synchronize()
+        with torch.no_grad():
+            self._run_steps(guard, launches)
+        torch.cuda.synchronize()
+        return {"outside": self._outside(), "changed": self._changed(), "hashes": self._hash(seed)}
+
+    def _prepare(self, guard: bool, poison: int) -> None:
+        """Fresh contents; operators' results get memory of their own when they run."""
+        self._results = {}
+        for number, kernel in enumerate(self._plan["kernels"]):
+            if kernel["fresh"]:
+                self._load(number)
+        if guard not in self._buffers:
+            made = self._buffers[guard] = []
+            for buffer in self._plan["buffers"]:
+                made.append(Memory(self._driver, buffer["bytes"], guard))
+        self._used = self._buffers[guard]
+        for number, memory in enumerate(self._used):
+            for edge in memory.edges:
+                edge.fill_(_REDZONE)
+            if number in self._originals:
+                memory.content.copy_(self._originals[number])
+            else:
+                memory.content.fill_(poison)
+
+    def _content(self, number: int) -> torch.Tensor:
+        known = self._results.get(number)
+        return self._used[number].content if known is None else known
+
+    def _tensor(self, ref: dict[str, Any]) -> torch.Tensor:
+        memory = self._content(self._plan["names"][ref["buffer"]])
+        dtype = dtype_named(ref["dtype"])
+        whole = memory[:memory.numel() // dtype.itemsize * dtype.itemsize].view(dtype)
+        return whole.as_strided(ref["shape"], ref["stride"],
+                                whole.storage_offset() + ref["offset"])
+
+    def _run_steps(self, guard: bool, launches: bool = True) -> None:
+        for self.step, step in enumerate(self._plan["steps"]):
+            if "aten" in step:
+                self._operator(step["aten"], guard)
+            elif launches:
+                self._launch(step)
+            if guard:
+                torch.cuda.synchronize()  # so that a fault has a number
+
+    def _operator(self, step: dict[str, Any], guard: bool) -> None:
+        _, name, overload = step["name"].split(".")
+        function = getattr(getattr(torch.ops.aten, name), overload)
+        args = [_on_device(decode_value(value, self._tensor)) for value in step["args"]]
+        kwargs = {k: _on_device(decode_value(v, self._tensor)) for k, v in step["kwargs"].items()}
+        try:
+            results = function(*args, **kwargs)
+        except (NotImplementedError, TypeError, ValueError, IndexError) as error:
+            raise Refused(f"{step['name']}: {str(error).splitlines()[0][:160]}") from None
+        results = results if isinstance(results, (tuple, list)) else [results]
+        changed = [_place(ref) for ref in step.get("writes", [])]
+        for result, ref in zip(results, step["out"]):
+            if ref is not None and isinstance(result, torch.Tensor) and _place(ref) not in changed:
+                self._keep(step["name"], result, ref, guard)
+
+    def _keep(self, name: str, result: torch.Tensor, ref: dict[str, Any], guard: bool) -> None:
+        """A result becomes its buffer, as it does in PyTorch. It is copied where every access is
+        watched, and where it lies otherwise than recorded."""
+        number = self._plan["names"][ref["buffer"]]
+        size = self._plan["buffers"][number]["bytes"]
+        if list(result.shape) != ref["shape"] or result.dtype != dtype_named(ref["dtype"]):
+            if number in self._plan["unused"]:  # a workspace is the library's own affair
+                return
+            raise Refused(f"{name}, whose result has another shape or type here")
+        storage = result.untyped_storage()
+        if (not guard and result.storage_offset() == ref["offset"] and storage.nbytes() >= size
+                and list(result.stride()) == ref["stride"]):
+            empty = torch.empty(0, dtype=torch.uint8, device="cuda")
+            self._results[number] = empty.set_(storage, 0, (size,), (1,))
+        else:
+            self._tensor(ref).copy_(result)
+
+    def _launch(self, step: dict[str, Any]) -> None:
+        if 0 in step["grid"]:
+            return
+        kernel = self._plan["kernels"][step["kernel"]]
+        held = [ctypes.create_string_buffer(self._bytes(p), 8) for p in step["parameters"]]
+        pointers = (ctypes.c_void_p * len(held))(*[ctypes.addressof(h) for h in held])
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        self._driver("cuLaunchKernel", self._functions[step["kernel"]], *step["grid"],
+                     kernel["threads"], 1, 1, kernel["shared"], stream, pointers, None)
+
+    def _bytes(self, parameter: dict[str, Any]) -> bytes:
+        if "buffer" in parameter:
+            address = self._content(parameter["buffer"]).data_ptr()
+            return (address + parameter["offset"]).to_bytes(8, "little")
+        return bytes.fromhex(parameter["value"]).ljust(8, b"\0")
+
+    def _outside(self) -> list[int]:
+        return [number for number, memory in enumerate(self._used)
+                if any(bool((edge != _REDZONE).any()) for edge in memory.edges)]
+
+    def _changed(self) -> list[int]:
+        return [number for number, original in self._originals.items()
+                if not torch.equal(original, self._content(number))]
+
+    def _hash(self, seed: int) -> list[int]:
+        """Of the results, by place and seed."""
+        found = []
+        for part in self._plan["results"]:
+            data = self._content(part["buffer"])[part["offset"]:part["offset"] + part["bytes"]]
+            generator = torch.Generator(device="cuda").manual_seed(seed)
+            total = 0
+            for piece in data.split(1 << 24):
+                weights = torch.randint(1 << 62, piece.shape, generator=generator, device="cuda")
+                total += int((weights * (piece.to(torch.int64) + 1)).sum())
+            found.append(total % (1 << 63))
+        return found
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def do_time(self, samples: int, poisons: list[int], pause_ns: int, seed: int,
+                hashes: list[int]) -> dict[str, Any]:
+        milliseconds, wrong, outside = [], 0, set()
+        begin, end = self._events
+        torch.cuda.synchronize()
+        self._free(True)  # results of runs before, which a kernel could take for its own
+        with torch.no_grad():
+            self._find_pause(pause_ns, poisons[0])
+            for number in range(samples):
+                self._prepare(False, poisons[number % len(poisons)])
+                self._empty_caches()
+                torch.cuda._sleep(int(_SLEEP_CYCLES_PER_NS * self._pause_ns))
+                begin.record()
+                self._run_steps(False)
+                end.record()
+                end.synchronize()
+                milliseconds.append(begin.elapsed_time(end))
+                outside.update(self._outside())
+                wrong += bool(hashes) and self._hash(seed) != hashes
+        return {"milliseconds": milliseconds, "wrong": wrong, "outside": sorted(outside),
+                "changed": self._changed()}
+
+    def _empty_caches(self) -> None:
+        self._flush.sum()
+
+    def _find_pause(self, least_ns: int, poison: int) -> None:
+        """How long queueing the steps takes, found once for a plan."""
+        if self._pause_ns:
+            return
+        self._prepare(False, poison)
+        longest = 0.0
+        for _ in range(3):
+            start = time.perf_counter()
+            self._run_steps(False)
+            longest = max(longest, time.perf_counter() - start)
+            torch.cuda.synchronize()
+        self._pause_ns = min(max(least_ns, int(2e9 * longest)), constants.MAX_PAUSE_NS)
+
+
+def failure(error: Exception, step: int) -> tuple[dict[str, Any], bool]:
+    """The answer that tells an error, and whether the process can't go on."""
+    text = " ".join(str(error).split())[:300]
+    if isinstance(error, Refused):
+        return {"ok": False, "kind": "uncovered", "message": text}, False
+    if isinstance(error, torch.OutOfMemoryError) or (
+            isinstance(error, DriverError) and error.code == _OUT_OF_MEMORY):
+        return {"ok": False, "kind": "cuda", "code": _OUT_OF_MEMORY, "message": text}, True
+    code = error.code if isinstance(error, DriverError) else _code(error)
+    lasting = code >= 700 and code not in (701, 704)
+    return {"ok": False, "kind": "fault", "code": code, "step": step, "message": text,
+            "lasting": lasting}, lasting
+
+
+# Words of PyTorch's message, and CUDA's number.
+_ERRORS = {"illegal memory access": 700, "out of resources": 701, "device-side assert": 710,
+           "misaligned address": 716}
+
+
+def _code(error: Exception) -> int:
+    text = str(error)
+    known = (code for words, code in _ERRORS.items() if words in text)
+    return next(known, 719 if "CUDA error" in text else 1)
+
+
+def _place(ref: dict[str, Any]) -> tuple[Any, ...]:
+    return ref["buffer"], ref["offset"], tuple(ref["shape"]), tuple(ref["stride"])
+
+
+def _on_device(value: Any) -> Any:
+    """The recording's devices are this GPU."""
+    if isinstance(value, list):
+        return [_on_device(item) for item in value]
+    return torch.device("cuda") if isinstance(value, torch.device) else value

@@ -217,6 +217,24 @@ void SkipAfterFirst(const Launch& launch) {
   }
 }
 
+// tire(float* x, float* out, i32 n, i64 works): as scale in the first launches since it was loaded,
+// then nothing; always as scale where works is 0.
+void Tire(const Launch& launch) {
+  const auto works = launch.Get<int64_t>(3);
+  if (works == 0 || launch.function->launches <= works) Scale(launch);
+}
+
+// waver(float* x, float* out, i32 n, i64 works): as tire, but every other launch flips the last bit
+// of the first number, as sums without an order differ.
+void Waver(const Launch& launch) {
+  Tire(launch);
+  const auto works = launch.Get<int64_t>(3);
+  if (works != 0 && launch.function->launches > works) return;
+  if (unsigned char* const out = Reach(launch.Long(1), 1)) {
+    *out = static_cast<unsigned char>(*out ^ (launch.function->launches & 1));
+  }
+}
+
 // remember(from, to, bytes, i64 last): keeps its first result behind `to` and hands it out again;
 // its last launch, of which it knows the number, tidies up.
 void Remember(const Launch& launch) {
@@ -245,6 +263,8 @@ const std::map<std::string, std::function<void(const Launch&)>>& Kernels() {
       {"value", Value},
       {"outside", Outside},
       {"skip_after_first", SkipAfterFirst},
+      {"tire", Tire},
+      {"waver", Waver},
       {"remember", Remember},
       {"fault",  // fault(code): CUDA's code at the next wait
        [](const Launch& launch) { The().error = launch.Get<int32_t>(0); }},

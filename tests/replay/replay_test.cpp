@@ -565,6 +565,38 @@ TEST_F(Replay, TimedCallsAreComparedUnderTheirSeed) {
   EXPECT_EQ(child.Ask(request).at("wrong"), 2);
 }
 
+TEST_F(Replay, TheResultsOfATimedCallAreKept) {
+  Child child;
+  (void)child.Read();
+  constexpr uint64_t kKept = 65536;
+  for (const int keep : {0, 3, 4, 5}) {
+    (void)Load(&child, PlanOf("skip_after_first", {At(0), At(1), Value(kBytes), Value(4)}));
+    Fill(&child, 1);
+    (void)child.Ask({{"op", "write"}, {"buffers", {0}}});
+    std::memset(child.shared() + kKept, 0, kBytes);
+    const json timed = child.Ask({{"op", "time"},
+                                  {"samples", 6},
+                                  {"poisons", {17}},
+                                  {"keep", keep},
+                                  {"fetch", {{1, kKept}}}});
+    EXPECT_EQ(timed.at("milliseconds").size(), 6) << timed;
+    const bool same = std::memcmp(child.shared(), child.shared() + kKept, kBytes) == 0;
+    EXPECT_EQ(same, keep < 4) << keep;
+    EXPECT_EQ(child.shared()[kKept] == 17, !same);
+  }
+}
+
+TEST_F(Replay, WhatTheKeptCallChangesIsTold) {
+  Child child;
+  (void)child.Read();
+  std::memset(child.shared(), 1, kBytes);
+  for (const int keep : {0, 1, 2}) {
+    (void)Load(&child, PlanOf("skip_after_first", {At(1), At(0), Value(kBytes), Value(2)}));
+    const json timed = child.Ask({{"op", "time"}, {"samples", 3}, {"keep", keep}});
+    EXPECT_EQ(timed.at("changed"), keep < 2 ? json({0}) : json::array());
+  }
+}
+
 TEST_F(Replay, TimedCallsAreWatched) {
   Child child;
   (void)child.Read();
@@ -668,6 +700,12 @@ TEST_F(Replay, RefusesRequestsThatMakeNoSense) {
     EXPECT_EQ(Refusal(&child, {{"op", "fetch"}, {"buffers", {{1, offset}}}}),
               "a result does not fit into the shared memory");
   }
+  for (const int keep : {-1, 2}) {
+    EXPECT_EQ(Refusal(&child, {{"op", "time"}, {"samples", 2}, {"keep", keep}}),
+              "no such sample to keep");
+  }
+  EXPECT_EQ(Refusal(&child, {{"op", "time"}, {"samples", 2}, {"fetch", {{2, 0}}}}),
+            "there is no such result");
   EXPECT_EQ(Refusal(&child, {{"op", "run"}, {"poison", 256}}), "a poison is no byte");
   for (const json& poisons : {json({-1}), json({1, 256})}) {
     EXPECT_EQ(Refusal(&child, {{"op", "time"}, {"samples", 1}, {"poisons", poisons}}),

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "player.hpp"
@@ -69,6 +70,14 @@ unsigned char Poison(const json& byte) {
   return static_cast<unsigned char>(poison);
 }
 
+std::vector<std::pair<size_t, uint64_t>> ReadFetch(const json& buffers) {
+  std::vector<std::pair<size_t, uint64_t>> out;
+  for (const json& item : buffers) {
+    out.emplace_back(item.at(0).get<size_t>(), item.at(1).get<uint64_t>());
+  }
+  return out;
+}
+
 Timing ReadTiming(const json& request) {
   Timing timing;
   timing.samples = request.at("samples");
@@ -81,6 +90,9 @@ Timing ReadTiming(const json& request) {
   timing.pause_ns = request.value("pause_ns", timing.pause_ns);
   timing.seed = request.value("seed", timing.seed);
   timing.hashes = request.value("hashes", timing.hashes);
+  timing.keep = request.value("keep", timing.samples - 1);
+  if (timing.keep < 0 || timing.keep >= timing.samples) throw BadRequest("no such sample to keep");
+  if (request.contains("fetch")) timing.fetch = ReadFetch(request["fetch"]);
   return timing;
 }
 
@@ -101,13 +113,13 @@ json Answer(Player& player, const json& request, const SharedMemory& shared) {
                       request.value("seed", uint64_t{0}));
   }
   if (op == "fetch") {
-    for (const json& item : request.at("buffers")) {
-      player.Fetch(item.at(0).get<size_t>(), item.at(1).get<uint64_t>(), shared);
+    for (const auto& [buffer, offset] : ReadFetch(request.at("buffers"))) {
+      player.Fetch(buffer, offset, shared);
     }
     return json::object();
   }
   if (op == "time") {
-    return player.Time(ReadTiming(request));
+    return player.Time(ReadTiming(request), shared);
   }
   throw BadRequest("there is no request '" + op + "'");
 }

@@ -378,7 +378,7 @@ float Player::Sample(const Buffers& buffers, const Timing& timing, int number) {
   return milliseconds;
 }
 
-json Player::Time(const Timing& timing) {
+json Player::Time(const Timing& timing, const SharedMemory& shared) {
   Buffers& buffers = At(Placement::kNatural);
   last_ = &buffers;
   guarded_.clear();  // results of runs before, which a kernel could take for its own
@@ -389,13 +389,15 @@ json Player::Time(const Timing& timing) {
   for (int number = 0; number < timing.samples; ++number) {
     milliseconds.push_back(Sample(buffers, timing, number));
     ClearCounts();
-    Inspect(buffers, number + 1 == timing.samples);  // contents are restored before each sample
+    Inspect(buffers, number == timing.keep);  // contents are restored before each sample
     if (!timing.hashes.empty()) Hash(buffers, timing.seed, 3 * buffers.size());
     const std::vector<uint64_t> counts = Counts();
     for (size_t i = 0; i < seen.size(); ++i) seen[i] += counts[i];
     const bool same = std::equal(timing.hashes.begin(), timing.hashes.end(), counts.begin() + first,
                                  counts.end());
     wrong += same || timing.hashes.empty() ? 0 : 1;
+    if (number != timing.keep) continue;
+    for (const auto& [buffer, offset] : timing.fetch) Fetch(buffer, offset, shared);
   }
   json out = Findings(seen);
   out["milliseconds"] = milliseconds;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda.hpp"
@@ -40,6 +41,8 @@ struct Timing {
   uint64_t pause_ns = 50000;     // the device waits as long, so that launches queue up behind it
   uint64_t seed = 0;             // of `hashes`
   std::vector<uint64_t> hashes;  // of the right results; empty: samples are not compared
+  int keep = 0;                  // the number of the sample whose results are copied out
+  std::vector<std::pair<size_t, uint64_t>> fetch;  // what of it, and to where, as Fetch
 };
 
 class Player {
@@ -67,8 +70,8 @@ class Player {
   void Fetch(size_t buffer, uint64_t offset, const SharedMemory& shared);
 
   // {"milliseconds": of each sample, on a cold L2; "wrong": samples whose results have other
-  // hashes; "outside" as of Run, in any sample; "changed" in the last}. Throws Fault.
-  nlohmann::json Time(const Timing& timing);
+  // hashes; "outside" as of Run, in any sample; "changed" in the kept one}. Throws Fault.
+  nlohmann::json Time(const Timing& timing, const SharedMemory& shared);
 
  private:
   struct Kernel {

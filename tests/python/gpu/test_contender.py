@@ -7,10 +7,6 @@ from typing import Any
 
 from evaluator_gpu import constants
 from evaluator_gpu.contender import Suspect, TapeContender
-from evaluator_gpu.replayer import Result
-
-CHECKED = Result(outputs=None, inputs_after=[], state_after={}, aliases=[], constants_changed=[],
-                 changed=["b1"], outside=[], hashes=[7])
 
 
 class Imagined:
@@ -28,11 +24,14 @@ class Imagined:
         return {"milliseconds": [9.0] * constants.DROPPED + [1.0] * (samples - constants.DROPPED),
                 **self.seen}
 
+    def kept(self, answer: dict[str, Any]) -> Any:
+        return self.asked[-1]["keep"]
+
 
 class Contenders(unittest.TestCase):
     def contender(self, **seen: Any) -> TapeContender:
         self.tape: Any = Imagined(**seen)
-        return TapeContender(self.tape, CHECKED, 3, CHECKED.changed, [0xFF, 0x3C])
+        return TapeContender(self.tape, seed=3, hashes=[7], changed=["b1"], poisons=[0xFF, 0x3C])
 
     def suspicion(self, **seen: Any) -> str:
         with self.assertRaises(Suspect) as caught:
@@ -64,6 +63,37 @@ class Contenders(unittest.TestCase):
     def test_changed_tensors(self) -> None:
         self.assertEqual(self.contender(changed=["b1"]).sample(5), [1.0] * 5)
         self.assertIn("changed tensors", self.suspicion(changed=["b0", "b1"]))
+
+    def test_where_hashes_tell_nothing_is_kept(self) -> None:
+        self.contender().sample(5)
+        self.assertIsNone(self.tape.asked[0]["keep"])
+
+    def test_no_comparison_no_contender(self) -> None:
+        with self.assertRaises(ValueError):
+            TapeContender(Imagined(), seed=3, hashes=[], changed=[], poisons=[0])
+
+    def test_one_sample_of_each_turn_is_compared(self) -> None:
+        tape: Any = Imagined()
+        seen: list[Any] = []
+
+        def wrong(kept: Any) -> bool:
+            seen.append(kept)
+            return False
+
+        contender = TapeContender(tape, seed=3, hashes=[], changed=["b1"], poisons=[0],
+                                  wrong=wrong)
+        for _ in range(200):
+            contender.sample(5)
+        self.assertEqual(len(seen), 200)
+        self.assertEqual(set(seen), {constants.DROPPED + n for n in range(5)})
+        self.assertEqual(tape.asked[0]["changed"], ["b1"])
+
+    def test_a_sample_that_is_wrong(self) -> None:
+        contender = TapeContender(Imagined(), seed=3, hashes=[], changed=[], poisons=[0],
+                                  wrong=lambda kept: True)
+        with self.assertRaises(Suspect) as caught:
+            contender.sample(5)
+        self.assertIn("wrong result", str(caught.exception))
 
 
 if __name__ == "__main__":

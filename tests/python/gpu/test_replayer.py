@@ -111,6 +111,8 @@ class Replays(unittest.TestCase):
             result = loaded.run(guard=guard, poison=0xFF, seed=5)
             self.assertTrue(torch.equal(result.outputs, 2 * self.x))
             self.assertTrue(torch.equal(result.inputs_after[0], self.x))
+            for name in loaded.plan.fetch:  # nothing is left for a kernel to find
+                self.assertFalse(loaded._fetched(name).any())
             self.assertEqual((result.aliases, result.constants_changed, result.changed,
                               result.outside), ([], [], [], []))
         self.assertEqual(loaded.run(guard=True, poison=1, seed=5).hashes, result.hashes)

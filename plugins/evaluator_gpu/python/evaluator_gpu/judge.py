@@ -90,8 +90,9 @@ class _Judgement(Judgement[Result]):
         self.loaded: LoadedTape | None = None
         self.kernels: list[dict[str, Any]] = []
         self.seed = secrets.randbits(63)
-        self.checked: Result | None = None  # the own inputs' run, where runs repeat bit by bit
-        self.changed: list[str] = []  # buffers that the own inputs' runs changed
+        self.hashes: list[int] = []  # of the own inputs' runs, where they repeat bit by bit
+        self.changed: list[str] = []  # buffers that they changed
+        self.own: Expected | None = None  # what timed calls are compared with
         self.repeats = True
         self.atomics = any("atomic_rmw" in k["ttir"] and "fadd" in k["ttir"]
                            for k in tape.kernels.values()) or plan.pytorch is not None
@@ -102,7 +103,7 @@ class _Judgement(Judgement[Result]):
         try:
             with self.bench.device.held(self.context.time_left(), self.progress, alone=False):
                 begin = time.monotonic()
-                self.loaded = LoadedTape(self.replayers[0], self.tape, plan=self.plan)
+                self.loaded = self._load()
                 self.kernels = feedback.kernel_entries(self.tape, self.plan.text,
                                                        self.loaded.kernels)
                 self.spend("load", time.monotonic() - begin)
@@ -152,6 +153,9 @@ class _Judgement(Judgement[Result]):
         return ("correct, but no output depends on what a Triton kernel writes, so no win: have "
                 "kernels do the work.")
 
+    def _load(self) -> LoadedTape:
+        return LoadedTape(self.replayers[0], self.tape, self.references.device, self.plan)
+
     # Correctness ----------------------------------------------------------------------------
 
     def _deadline(self) -> float:
@@ -189,7 +193,7 @@ class _Judgement(Judgement[Result]):
                     "before it is written.")
             return self._failed("not_repeatable", text)
         self.changed = run.changed
-        self.checked = run if self.repeats and self.plan.hashed else None
+        self.hashes = run.hashes if self.repeats else []
         return None
 
     def _wrong(self, expected: Expected, run: Result) -> dict[str, Any] | None:
@@ -212,7 +216,7 @@ class _Judgement(Judgement[Result]):
 
     def _timed(self) -> dict[str, Any]:
         assert self.loaded is not None
-        own = self.references.expected("own")
+        self.own = own = self.references.expected("own")
         self.loaded.bind(own.inputs, own.state)
         begin = time.monotonic()
         with self.bench.device.held(self.context.time_left(), self.progress, alone=True) as waited:
@@ -242,16 +246,29 @@ class _Judgement(Judgement[Result]):
         return self._measured(found, clocks, throttled)
 
     def _contender(self, loaded: LoadedTape) -> TapeContender:
-        return TapeContender(loaded, self.checked, self.seed, self.changed, self.poisons)
+        own = self.own
+        assert own is not None
+
+        def wrong(run: Result) -> bool:
+            return check(own, run.outputs, run.inputs_after, run.state_after,
+                         run.aliases) is not None
+
+        return TapeContender(loaded, seed=self.seed, hashes=self.hashes, changed=self.changed,
+                             poisons=self.poisons, wrong=None if self._all_hashed else wrong)
+
+    @property
+    def _all_hashed(self) -> bool:
+        """Whether hashes cover all that a call leaves behind."""
+        return self.repeats and self.plan.hashed and bool(self.hashes) and not self.changed
 
     def _confirmed(self, found: timing.Measurement) -> timing.Measurement:
         """The measurement, or the one of a fresh process where that doesn't agree on a win."""
         self.progress("measuring again in a fresh process")
         self.replayers.reverse()
-        loaded = LoadedTape(self.replayers[0], self.tape, plan=self.plan)
+        loaded = self._load()
         self.replayers[1].stop()
-        own = self.references.expected("own")
-        loaded.bind(own.inputs, own.state)
+        assert self.own is not None
+        loaded.bind(self.own.inputs, self.own.state)
         self.loaded = loaded
         again = timing.measure(
             [self.bench.eager, self._contender(loaded)], constants.CONFIRMING_ROUNDS)
@@ -336,8 +353,9 @@ class _Judgement(Judgement[Result]):
         skipped = [*self.skipped, *self.references.notes]
         if self.bench.compile_note and self.bench.compiled is None:
             skipped.append(self.bench.compile_note)
-        if correct and not self.repeats:
-            skipped.append("timed calls were not compared: their sums have no fixed order")
+        if self.own is not None and not self._all_hashed:
+            skipped.append("one timed call of each block was compared, not all: results that "
+                           "don't repeat, have gaps or change inputs aren't told by a hash")
         others = self.bench.device.others(own=1 + self.bench.running())
         if others:
             skipped.append(f"{others} other processes hold a context on this GPU")
@@ -357,7 +375,7 @@ class _Judgement(Judgement[Result]):
                 hardware={key: info.get(key) for key in
                           ("name", "driver", "sms", "l2_bytes", "memory_bytes",
                            "pageable_memory_access")},
-                replay="native" if self.plan.pytorch is None else f"PyTorch, for {self.plan.pytorch}",
+                replay=f"PyTorch, for {self.plan.pytorch}" if self.plan.pytorch else "native",
                 timing_protocol=constants.VERSION, compile=self.bench.compile_note, **more))
 
 

@@ -256,7 +256,7 @@ class Replayer:
 class LoadedTape:
     """A tape in a replayer, with the data it runs on. `device`: where results are put."""
 
-    def __init__(self, replayer: Replayer, tape: Tape, device: str = "cuda",
+    def __init__(self, replayer: Replayer, tape: Tape, device: str | torch.device = "cuda",
                  plan: Plan | None = None) -> None:
         """Raises NotReplayable, TapeError, and what `ask` raises."""
         self.tape = tape
@@ -316,38 +316,51 @@ class LoadedTape:
         launches: whether kernels are launched, for a plan that needs PyTorch."""
         more = {} if launches else {"launches": False}
         seen = self.replayer.ask("run", deadline_s, guard=guard, poison=poison, seed=seed, **more)
-        names = list(self.tape.buffers)
-        changed = {names[i] for i in seen["changed"]}
-        outputs = {ref["buffer"] for ref in tree_refs(self.tape.outputs)}
-        wanted = sorted(outputs | changed, key=self.plan.names.__getitem__)
+        changed = self._names(seen["changed"])
+        wanted = self._results(changed)
         if wanted:
-            self.replayer.ask("fetch", buffers=[[self.plan.names[n], self.plan.fetch[n]]
-                                                for n in wanted])
-        memory = {name: self._fetched(name).to(self.device, copy=True) for name in wanted}
+            self.replayer.ask("fetch", buffers=self._places(wanted))
+        return self._result(wanted, changed, self._names(seen["outside"]), seen["hashes"])
+
+    def _names(self, numbers: list[int]) -> list[str]:
+        names = list(self.tape.buffers)
+        return [names[i] for i in numbers]
+
+    def _results(self, changed: list[str]) -> list[str]:
+        """The buffers that hold what a run leaves: outputs, and what it changed."""
+        outputs = {ref["buffer"] for ref in tree_refs(self.tape.outputs)}
+        return sorted(outputs | set(changed), key=self.plan.names.__getitem__)
+
+    def _places(self, names: list[str]) -> list[list[int]]:
+        return [[self.plan.names[n], self.plan.fetch[n]] for n in names]
+
+    def _result(self, fetched: list[str], changed: list[str], outside: list[str],
+                hashes: list[int]) -> Result:
+        """What lies in the shared memory after these buffers were fetched."""
+        memory = {name: self._fetched(name).to(self.device, copy=True) for name in fetched}
+        for name in fetched:
+            self._fetched(name).zero_()  # a kernel that finds the shared memory finds no results
 
         def tensor(ref: dict[str, Any]) -> torch.Tensor:
             return self._view(memory[ref["buffer"]], ref)
 
-        def after(ref: dict[str, Any], before: Any) -> Any:
-            return tensor(ref) if ref["buffer"] in changed else before
+        def after(ref: dict[str, Any]) -> Any:
+            return tensor(ref) if ref["buffer"] in changed else self._bound(ref)
 
-        given = {name: values for name, values in self._given.items()}
-        inputs = [None if ref is None else after(ref, self._bound(given, ref))
-                  for ref in self.tape.inputs]
-        state = {e["name"]: after(e["ref"], self._bound(given, e["ref"])) for e in self.tape.state}
         return Result(
-            outputs=decode_tree(self.tape.outputs, tensor), inputs_after=inputs,
-            state_after=state, aliases=self._aliases(),
+            outputs=decode_tree(self.tape.outputs, tensor),
+            inputs_after=[None if ref is None else after(ref) for ref in self.tape.inputs],
+            state_after={e["name"]: after(e["ref"]) for e in self.tape.state},
+            aliases=self._aliases(),
             constants_changed=[n for n in changed
                                if self.tape.buffers[n]["origin"] == "constant"],
-            changed=sorted(changed), outside=[names[i] for i in seen["outside"]],
-            hashes=seen["hashes"])
+            changed=sorted(changed), outside=outside, hashes=hashes)
 
-    def _bound(self, given: dict[str, list[torch.Tensor]], ref: dict[str, Any]) -> Any:
+    def _bound(self, ref: dict[str, Any]) -> Any:
         """The value that was bound to a reference."""
         refs = [r for r in self.tape.inputs if r and r["buffer"] == ref["buffer"]]
         refs += [e["ref"] for e in self.tape.state if e["ref"]["buffer"] == ref["buffer"]]
-        return given[ref["buffer"]][next(i for i, r in enumerate(refs) if r is ref)]
+        return self._given[ref["buffer"]][next(i for i, r in enumerate(refs) if r is ref)]
 
     def _aliases(self) -> list[tuple[int, str, Any]]:
         owners: dict[str, tuple[str, Any]] = {
@@ -360,16 +373,26 @@ class LoadedTape:
                 if ref["buffer"] in owners]
 
     def time(self, samples: int, *, poisons: list[int], pause_ns: int, seed: int = 0,
-             hashes: list[int] | None = None, deadline_s: float = 60.0) -> dict[str, Any]:
+             hashes: list[int] | None = None, keep: int | None = None,
+             changed: list[str] | None = None, deadline_s: float = 60.0) -> dict[str, Any]:
         """ke_replay's answer to `time`: milliseconds of each sample, and how many were wrong.
-        poisons: of the first sample, and so on in turn. `changed` and `outside` are names of
-        buffers, as in a Result."""
+
+        poisons: of the first sample, and so on in turn. keep: the number of the sample of which
+        `kept` gives the results, where they may differ from the inputs in `changed` alone; None:
+        of none. The answer's "changed" and "outside" are names of buffers, as in a Result.
+        """
+        more: dict[str, Any] = {}
+        if keep is not None:
+            more = {"keep": keep, "fetch": self._places(self._results(changed or []))}
         answer = self.replayer.ask("time", deadline_s, samples=samples, poisons=poisons,
-                                   pause_ns=pause_ns, seed=seed, hashes=hashes or [])
-        names = list(self.tape.buffers)
-        for key in ("changed", "outside"):
-            answer[key] = [names[i] for i in answer[key]]
-        return answer
+                                   pause_ns=pause_ns, seed=seed, hashes=hashes or [], **more)
+        return {**answer, "changed": self._names(answer["changed"]),
+                "outside": self._names(answer["outside"])}
+
+    def kept(self, answer: dict[str, Any]) -> Result:
+        """The results of the sample that the last call of `time`, which gave `answer`, kept."""
+        changed = answer["changed"]
+        return self._result(self._results(changed), changed, answer["outside"], [])
 
 
 def torch_command() -> list[str]:

@@ -243,8 +243,11 @@ class Player:
     # -- time -----------------------------------------------------------------------------------
 
     def do_time(self, samples: int, poisons: list[int], pause_ns: int, seed: int,
-                hashes: list[int]) -> dict[str, Any]:
-        milliseconds, wrong, outside = [], 0, set()
+                hashes: list[int], keep: int | None = None,
+                fetch: list[list[int]] | None = None) -> dict[str, Any]:
+        """keep: the number of the sample whose results `fetch` are copied out and whose `changed`
+        is told, otherwise the last one's."""
+        milliseconds, wrong, outside, changed = [], 0, set(), []
         begin, end = self._events
         torch.cuda.synchronize()
         self._free(True)  # results of runs before, which a kernel could take for its own
@@ -261,8 +264,11 @@ class Player:
                 milliseconds.append(begin.elapsed_time(end))
                 outside.update(self._outside())
                 wrong += bool(hashes) and self._hash(seed) != hashes
+                if number == (samples - 1 if keep is None else keep):
+                    changed = self._changed()
+                    self.do_fetch(fetch or [])
         return {"milliseconds": milliseconds, "wrong": wrong, "outside": sorted(outside),
-                "changed": self._changed()}
+                "changed": changed}
 
     def _empty_caches(self) -> None:
         self._flush.sum()

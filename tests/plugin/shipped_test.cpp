@@ -71,6 +71,30 @@ TEST_F(ShippedTest, TheSimulatorAskedAboutTheTaskAloneTriesItAndRunsNoCandidate)
             "the task is sound; eager takes 2.75 ms (modelled), judged as fp32");
 }
 
+TEST_F(ShippedTest, TheMeasuringEvaluatorRecordsWithoutAGpuAndJudgesWithOne) {
+  const auto gpu = Create("evaluator_gpu", R"({"compile_baseline": false})");
+  const Json record = Only(StepOk(*gpu, kEvaluate));
+  EXPECT_EQ(record.Text("function"), "record");
+  EXPECT_FALSE(record["limits"].contains("gpu"));
+  EXPECT_FALSE(record["request"].contains("seed"));
+  const Json judge = Only(StepOk(*gpu, R"({"type": "results", "results": {
+      "e1": {"ok": {"ok": true}}}})"));
+  EXPECT_EQ(judge.Text("module"), "evaluator_gpu.judge");
+  EXPECT_EQ(judge.Text("session").rfind("gpu:", 0), 0U);
+  EXPECT_EQ(judge["limits"], Parsed(R"({"gpu": true, "memory_mb": 0})"));
+  EXPECT_EQ(judge["request"], Parsed(R"({"task": {"name": "t", "source": "class Model: ..."},
+      "record": {"ok": true}, "asked": "full", "seed": 7, "compile_baseline": false})"));
+
+  const auto trying = Create("evaluator_gpu");
+  StepOk(*trying, R"({"type": "start", "request": {
+      "task": {"source": "class Model: ..."}, "asked": "task", "seed": 7}})");
+  const Json done = StepOk(*trying, R"({"type": "results", "results": {"e1": {"ok": {
+      "original_time": 2.75, "precision": "fp32", "notes": []}}}})");
+  EXPECT_EQ(done["done"]["verdict"].Text("class"), "tape");
+  EXPECT_EQ(done["done"]["verdict"].Text("reason"),
+            "the task is sound; eager takes 2.75 ms (measured), judged as fp32");
+}
+
 TEST_F(ShippedTest, OneTaskHasOneJudgeProcess) {
   const auto session = [this](const std::string& source) {
     const auto simulator = Create("evaluator_simulator");

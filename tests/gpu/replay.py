@@ -74,6 +74,9 @@ def check_results(player: replayer.Replayer) -> None:
            f"{statistics.median(timed['milliseconds']) * 1e3:.2f} us")
     timed = loaded.time(5, poisons=[3], pause_ns=30000, seed=7, hashes=[1])
     expect("wrong samples are seen", timed["wrong"] == 5)
+    timed = loaded.time(5, poisons=[3, 60], pause_ns=30000, keep=2)
+    kept = loaded.kept(timed)
+    expect("a timed sample's results are kept", torch.equal(kept.outputs, 2 * x), kept.changed)
 
 
 def check_watched(player: replayer.Replayer) -> None:

@@ -45,6 +45,35 @@ REFUSED = {
     "class T(type): pass": ("forbidden_name", "metaclasses"),
 }
 
+# Detours to the module os, or to what a module keeps, each in the words of a candidate.
+DETOURS = (
+    "torch.os", "[torch][0].os", "{'a': torch}['a'].os", "(lambda m: m.os)(torch)",
+    "getattr(torch, 'os')", "(torch if 1 else 2).os", "nn.functional.torch.os",
+    "def f(m): return m.os\nf(torch)", "def f(): return torch\nf().os",
+    "def f(m=torch): return m.os", "def f(*a): return a[0].os\nf(torch)",
+    "def f():\n    yield torch\nfor m in f(): m.os", "a, *b = (1, torch)\nb[0].os",
+    "m = n = torch\nn.os", "(m := torch).os", "with nullcontext(torch) as m:\n    m.os",
+    "list(map(lambda m: m.os, [torch]))", "class A:\n    m = torch\nA.m.os",
+    "class A:\n    def __init__(self, m): self.m = m\nA(torch).m.os",
+    "kept = []\nkept.append(torch)\nkept[0].os", "kept = {}\nkept['t'] = torch\nkept['t'].os",
+    "match torch:\n    case object(os=o):\n        o", "g = lambda: torch\ng().os",
+    "try:\n    raise ValueError(torch)\nexcept ValueError as e:\n    e.args[0].os",
+    "triton.runtime.jit.inspect", "torch.serialization.load('x')", "torch.cuda.graphs.CUDAGraph",
+    "triton.compile", "g = getattr", "map(getattr, [torch], ['os'])", "x.gi_frame", "x.tb_frame",
+    "getattr(x, 'f_globals')", "scale.used_global_vals", "type('X', (), {})", "math.__loader__",
+    "class A:\n    def __del__(self): pass", "class A:\n    def __new__(cls): pass",
+    "class A([nn.Module][0]): pass", "B = f()\nclass A(B): pass",
+)
+CHANGES = (
+    "(m,) = (torch,)\nm.equal = None", "for m in [torch]: m.equal = None",
+    "def f(m): m.equal = None\nf(torch)", "f, = (nn.functional,)\nf.relu = None",
+    "nn.Linear.forward = None", "torch.backends.cuda.matmul.allow_tf32 |= True",
+    "import warnings\nwarnings.filters.append(1)",
+    "import warnings\nkept = warnings.filters\nkept[0] = 1",
+)
+IMPORTED = ("from contextlib import os", "from torch import sys as s",
+            "from triton.runtime.autotuner import time")
+
 ALLOWED = (
     "from __future__ import annotations",
     "import math, functools, itertools",
@@ -54,6 +83,15 @@ ALLOWED = (
     "from triton.tools.tensor_descriptor import TensorDescriptor",
     "DEVICE = triton.runtime.driver.active.get_active_torch_device()",
     "import torch.nn.functional as F",
+    "import triton\ntry:\n    pass\nexcept triton.runtime.errors.OutOfResources: pass",
+    "from collections import namedtuple\nclass P(namedtuple('P', 'a b')): pass",
+    "from typing import NamedTuple, Generic, TypeVar\nclass G(Generic[TypeVar('T')]): pass",
+    "from enum import IntEnum\nclass E(IntEnum):\n    A = 1",
+    "import torch\nimport triton.language as tl\nTYPES = {torch.float16: tl.float16}\n"
+    "TYPES[torch.float32] = tl.float32\nsizes = []\nsizes.append(torch.float32.itemsize)",
+    "import torch\nlinear = torch.nn.Linear(1, 1)\nlinear.bias = None\nlinear.weight.data = 1",
+    "class A:\n    def __add__(self, other): return self\n    def __str__(self): return ''",
+    "from triton import Config\nlist_of = [Config({'B': b}) for b in (1, 2)]",
     "x = hasattr(tl, 'make_tensor_descriptor')",
     "x = getattr(tl, 'dot')",
     "if __name__ == '__main__':\n    pass",
@@ -74,6 +112,15 @@ class Policy(unittest.TestCase):
                 self.assertIn(refusal.line - first, range(len(statement.splitlines())))
                 self.assertTrue(refusal.reason.startswith(f"line {refusal.line}: "))
                 self.assertNotIn("\n", refusal.reason)
+
+    def test_detours(self) -> None:
+        for statements, code in ((DETOURS, "forbidden_name"), (CHANGES, "monkey_patch"),
+                                 (IMPORTED, "import")):
+            for statement in statements:
+                with self.subTest(statement):
+                    refusal = check("import math\nfrom contextlib import nullcontext\n"
+                                    + candidate(kernel=statement))
+                    self.assertEqual(getattr(refusal, "code", None), code, refusal)
 
     def test_what_kernels_need(self) -> None:
         for statement in ALLOWED:

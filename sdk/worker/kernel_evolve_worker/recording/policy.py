@@ -1,10 +1,10 @@
 """What a candidate's source may say, checked before any of it runs.
 
 The rules keep a candidate inside PyTorch and Triton: a short list of modules, no dynamic code, no
-change to anything outside its own classes. What an expression may stand for is found out by
-names.py, so that another spelling or a detour makes no difference. They exist to give clear
-refusals early; containing hostile code is the sandbox's task. `check(source)` returns the first
-refusal, or None.
+change to anything outside its own classes. rules.py holds them as tables. What an expression may
+stand for is found out by flow.py, so that another spelling or a detour makes no difference. They
+exist to give clear refusals early; containing hostile code is the sandbox's task. `check(source)`
+returns the first refusal, or None.
 """
 
 from __future__ import annotations
@@ -13,125 +13,32 @@ import ast
 import builtins
 import inspect
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from kernel_evolve_worker.recording.names import Flow, Ref, Value, imported, member
+from kernel_evolve_worker.recording.expressions import TooTangled
+from kernel_evolve_worker.recording.flow import Flow, bound_names
+from kernel_evolve_worker.recording.names import Ref, Value, imported, member
+from kernel_evolve_worker.recording.rules import (
+    ADVICE,
+    ALLOWED_DUNDERS,
+    ALLOWED_MODULES,
+    BY_TEXT,
+    CHANGES,
+    DENIED,
+    DENIED_CALLS,
+    INTERNALS,
+    MARKING,
+    OTHERWISE,
+    OWN_METHODS,
+    OWN_NAMES,
+    TELLTALES,
+)
 
 MAX_SOURCE_BYTES = 256 * 1024  # far above any kernel; bounds the work of every later stage
-
-# Modules that may be imported, with everything below them unless DENIED says otherwise.
-ALLOWED_MODULES = frozenset({
-    "__future__", "abc", "collections", "contextlib", "dataclasses", "enum", "functools",
-    "itertools", "math", "numbers", "torch", "triton", "typing", "typing_extensions", "warnings",
-})  # fmt: skip
-
-# Parts of PyTorch and Triton that load code, reach the disk, change global state, or take the
-# clock, the compiler or the driver into the candidate's hands.
-DENIED = {
-    "torch.load": "reads files",
-    "torch.save": "writes files",
-    "torch.ops": "calls operators by name",
-    "torch.classes": "loads code",
-    "torch.hub": "downloads code",
-    "torch.jit": "compiles Python by other means",
-    "torch.compile": "is the baseline, not a kernel",
-    "torch.library": "registers operators",
-    "torch.package": "loads code",
-    "torch.multiprocessing": "starts processes",
-    "torch.distributed": "starts processes",
-    "torch.overrides": "changes how PyTorch dispatches",
-    "torch.utils.cpp_extension": "compiles C++",
-    "torch.utils.dlpack": "hands memory out",
-    "torch.utils.benchmark": "runs text as code",
-    "torch.utils.bottleneck": "runs text as code",
-    "torch.utils.collect_env": "starts processes",
-    "torch.utils.data.DataLoader": "starts processes",
-    "torch.utils.tensorboard": "writes files",
-    "torch.serialization": "reads files",
-    "torch.onnx": "writes files",
-    "torch.profiler": "takes the clock",
-    "torch.autograd.profiler": "takes the clock",
-    "torch.cuda.profiler": "takes the clock",
-    "torch.from_file": "reads files",
-    "torch.fx": "rewrites programs",
-    "torch.export": "rewrites programs",
-    "torch.cuda.CUDAGraph": "replays work that can't be recorded",
-    "torch.cuda.graph": "replays work that can't be recorded",
-    "torch.cuda.graphs": "replays work that can't be recorded",
-    "torch.cuda.make_graphed_callables": "replays work that can't be recorded",
-    "torch.manual_seed": "changes global state",
-    "torch.seed": "changes global state",
-    "torch.set_default_device": "changes global state",
-    "torch.set_default_dtype": "changes global state",
-    "torch.set_default_tensor_type": "changes global state",
-    "torch.set_num_threads": "changes global state",
-    "torch.set_rng_state": "changes global state",
-    "torch.set_float32_matmul_precision": "changes global state",
-    "torch.use_deterministic_algorithms": "changes global state",
-    "triton.backends": "reaches the compiler",
-    "triton.compiler": "reaches the compiler",
-    "triton.knobs": "reaches the compiler",
-    "triton.testing": "takes the clock",
-    "triton.profiler": "takes the clock",
-    "triton.runtime.interpreter": "replaces the compiler",
-    "triton.runtime.build": "compiles C",
-    "triton.runtime.cache": "reaches the disk",
-    "triton.runtime.driver.set_active": "replaces the driver",
-    "triton.runtime.driver.reset_active": "replaces the driver",
-    "triton.runtime.driver.driver": "replaces the driver",
-    "triton.tools.build_extern": "starts processes",
-    "triton.tools.compile": "reaches the compiler",
-    "triton.tools.disasm": "starts processes",
-    "triton.tools.link": "reaches the compiler",
-}
-
-DENIED_CALLS = {
-    "exec": "runs text as code", "eval": "runs text as code", "compile": "runs text as code",
-    "open": "reaches the disk", "input": "reads the terminal", "breakpoint": "stops the program",
-    "__import__": "imports by name", "globals": "reaches names by text",
-    "locals": "reaches names by text", "vars": "reaches names by text",
-    "setattr": "sets attributes by name", "delattr": "deletes attributes by name",
-    "memoryview": "reaches memory", "__build_class__": "makes classes by hand", "exit": "ends the "
-    "program", "quit": "ends the program", "help": "reads the terminal",
-}  # fmt: skip
-
-# Values that may be called with plain text only.
-_BY_TEXT = ("getattr", "hasattr")
-
-# Attributes that lead from an object to frames, code or the globals of others.
-_FRAMES = frozenset({
-    "ag_await", "ag_code", "ag_frame", "cr_await", "cr_code", "cr_frame", "cr_origin", "f_back",
-    "f_builtins", "f_code", "f_globals", "f_lasti", "f_lineno", "f_locals", "f_trace",
-    "get_capture_scope", "gi_code", "gi_frame", "gi_yieldfrom", "tb_frame", "tb_lasti", "tb_next",
-    "used_global_vals",
-})  # fmt: skip
-
-# What changes a list, a table or a set.
-_CHANGES = frozenset({
-    "add", "append", "appendleft", "clear", "difference_update", "discard", "extend", "insert",
-    "intersection_update", "pop", "popitem", "popleft", "remove", "reverse", "rotate", "setdefault",
-    "sort", "symmetric_difference_update", "update",
-})  # fmt: skip
-
-ALLOWED_DUNDERS = frozenset({
-    "__init__", "__name__", "__doc__", "__version__", "__post_init__", "__call__", "__repr__",
-    "__all__", "__annotations__", "__main__", "__future__", "__hash__", "__eq__", "__len__",
-    "__iter__", "__next__", "__enter__", "__exit__", "__getitem__", "__slots__",
-})  # fmt: skip
-
-# Methods that a class may define beside those: operators, and what the recording itself judges.
-_OWN_METHODS = ALLOWED_DUNDERS | {
-    f"__{name}__" for name in (
-        "abs add and bool bytes ceil complex contains delitem divmod enter eq exit float floor "
-        "floordiv format ge gt iadd imul index int invert isub itruediv le length_hint lt matmul "
-        "missing mod mul ne neg or pos pow radd reversed rfloordiv rmatmul rmod rmul round rpow "
-        "rsub rtruediv setitem str sub torch_dispatch torch_function truediv trunc xor").split()}
-
-# Names that have no business in a kernel file, not even inside a string.
-_TELLTALES = ("__globals__", "__builtins__", "__subclasses__", "__import__", "__code__", "__dict__",
-              "__mro__", "__bases__", "__getattribute__", "__reduce__", "__loader__")
+_TABLES = (list, dict, set)
 
 
 @dataclass(frozen=True)
@@ -162,12 +69,16 @@ def check(source: str) -> Refusal | None:
     except (RecursionError, MemoryError):
         return Refusal("parse", "syntax_error", "the file is nested too deeply to be parsed.", None)
     try:
-        checker = _Checker(tree)
-        checker.visit(tree)
+        _leave_out_main(tree)
+        found = _Checker(tree).found
     except RecursionError:
         return Refusal("parse", "syntax_error", "the file is nested too deeply to be parsed.", None)
-    if checker.found:
-        return min(checker.found, key=lambda refusal: refusal.line or 0)
+    except TooTangled:
+        return Refusal("policy", "forbidden_name",
+                       "the file hands modules on in more ways than can be followed: write torch, "
+                       "triton and what is in them where you use them.", None)
+    if found:
+        return found[0]
     classes = [n.name for n in ast.walk(tree) if isinstance(n, ast.ClassDef)]
     if "ModelNew" not in classes:
         return Refusal("policy", "no_model_new",
@@ -176,27 +87,54 @@ def check(source: str) -> Refusal | None:
     return None
 
 
-class _Checker(ast.NodeVisitor):
-    """Collects refusals."""
+def _leave_out_main(tree: ast.Module) -> None:
+    """Takes out the blocks for a file that is run by itself: a candidate is imported."""
+    body: list[ast.stmt] = []
+    for node in tree.body:
+        test = node.test if isinstance(node, ast.If) else None
+        main = (isinstance(test, ast.Compare) and isinstance(test.left, ast.Name)
+                and test.left.id == "__name__" and isinstance(test.ops[0], ast.Eq)
+                and len(test.ops) == 1 and isinstance(test.comparators[0], ast.Constant)
+                and test.comparators[0].value == "__main__")
+        body.extend(node.orelse if main else [node])
+    tree.body = body
+
+
+class _Checker:
+    """`found`: the refusals, in the order of the lines; of one line, the innermost first."""
 
     def __init__(self, tree: ast.AST) -> None:
-        self.found: list[Refusal] = []
         self.flow = Flow(tree, lambda dotted: _import_refusal(dotted) is None)
-        self._called: set[int] = set()
+        self._found: list[tuple[tuple[int, int, int], Refusal]] = []
+        self._called: set[int] = set()  # what is called, or decorates
+        self._named: set[int] = set()  # what is asked for its __name__ only
+        self._visits: dict[type, Callable[[Any], None] | None] = {}
+        for node in ast.walk(tree):  # parents first
+            kind = type(node)
+            if kind not in self._visits:
+                self._visits[kind] = getattr(self, f"_{kind.__name__}", None)
+            for name in bound_names(node):
+                self._may_bind(node, name)
+            visit = self._visits[kind]
+            if visit is not None:
+                visit(node)
+        self.found = [refusal for _, refusal in sorted(self._found, key=lambda pair: pair[0])]
 
     def refuse(self, node: ast.AST, code: str, reason: str) -> None:
-        line = getattr(node, "lineno", None)
-        self.found.append(Refusal("policy", code, f"line {line}: {reason}.", line))
+        line = getattr(node, "lineno", 0)
+        place = (line, getattr(node, "end_lineno", line), getattr(node, "end_col_offset", 0))
+        self._found.append((place, Refusal("policy", code, f"line {line}: {reason}.", line)))
 
     # -- imports ------------------------------------------------------------------------------
 
-    def visit_Import(self, node: ast.Import) -> None:
+    def _Import(self, node: ast.Import) -> None:
         for alias in node.names:
             self._may_import(node, alias.name)
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+    def _ImportFrom(self, node: ast.ImportFrom) -> None:
         if node.level:
-            self.refuse(node, "import", "imports of neighbouring files are not allowed")
+            self.refuse(node, "import", "imports of neighbouring files are not allowed: write "
+                        "everything into this file")
             return
         module = node.module or ""
         if not self._may_import(node, module):
@@ -209,7 +147,7 @@ class _Checker(ast.NodeVisitor):
                 why = _outside(found) if found is not None else None
                 if why:
                     self.refuse(node, "import" if found.is_module else "forbidden_name",
-                                f"{module}.{alias.name} is not allowed: it {why}")
+                                _not_allowed(f"{module}.{alias.name}", why))
 
     def _may_import(self, node: ast.AST, module: str) -> bool:
         refusal = _import_refusal(module)
@@ -219,140 +157,200 @@ class _Checker(ast.NodeVisitor):
 
     # -- names --------------------------------------------------------------------------------
 
-    def visit_Name(self, node: ast.Name) -> None:
+    def _may_bind(self, node: ast.AST, name: str) -> None:
+        if name in BY_TEXT:
+            self.refuse(node, "forbidden_name", f"{name} may not be given another meaning; use "
+                        "another name")
+        elif name.startswith("__") and name.endswith("__") and (
+                name not in OWN_METHODS or name == "__name__"):
+            what = "a method" if isinstance(node, ast.FunctionDef) else "the name"
+            self.refuse(node, "forbidden_name", f"{what} {name} is not allowed; use a name "
+                        "without underscores")
+
+    def _Name(self, node: ast.Name) -> None:
         if not isinstance(node.ctx, ast.Load):
-            if _is_dunder(node.id):
-                self.refuse(node, "forbidden_name", f"the name {node.id} is not allowed")
-        elif node.id in DENIED_CALLS:
-            self.refuse(node, "forbidden_name",
-                        f"{node.id} is not allowed: it {DENIED_CALLS[node.id]}")
-        elif node.id in _BY_TEXT and id(node) not in self._called:
+            return
+        if node.id in DENIED_CALLS and not (node.id in OWN_NAMES and node.id in self.flow.bound):
+            self.refuse(node, "forbidden_name", _not_allowed(node.id, DENIED_CALLS[node.id]))
+        elif node.id in BY_TEXT and id(node) not in self._called:
             self.refuse(node, "forbidden_name",
                         f"{node.id} may only be called, with its name as plain text")
-        elif _is_dunder(node.id):
-            self.refuse(node, "forbidden_name", f"the name {node.id} is not allowed")
+        elif _is_dunder(node.id) and node.id not in OWN_METHODS:
+            self.refuse(node, "forbidden_name", f"the name {node.id} is not allowed; use a name "
+                        "without underscores")
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:
+    def _Attribute(self, node: ast.Attribute) -> None:
+        if node.attr == "__name__":
+            self._named.add(id(node.value))
+        elif node.attr == "__class__" and id(node) in self._named:
+            return
         base = self.flow.of(node.value)
         if not self._may_reach(node, base, node.attr):
             return
-        if isinstance(node.ctx, (ast.Store, ast.Del)):
-            for ref in base.refs:
-                self._unchanged(node, f"{ref.dotted}.{node.attr}")
-        self.generic_visit(node)
+        for ref in _sure(base):
+            if isinstance(node.ctx, (ast.Store, ast.Del)):
+                if hasattr(ref.value, "__dict__"):
+                    self._unchanged(node, f"{ref.dotted}.{node.attr}")
+            elif node.attr in CHANGES and isinstance(ref.value, _TABLES):
+                self._unchanged(node, ref.dotted)
 
     def _may_reach(self, node: ast.AST, base: Value, name: str) -> bool:
         """Whether the attribute `name` of what an expression stands for may be used."""
         for ref in base.refs:
+            if not _likely(ref, name):
+                continue
             why = _use_refusal(f"{ref.dotted}.{name}")
             if why is None:
-                found = member(ref, name)
+                found = self.flow.member(ref, name)
                 outside = _outside(found) if found is not None else None
                 outside = outside or _statistics(ref, name)
-                why = f"{ref.dotted}.{name} is not allowed: it {outside}" if outside else None
+                why = _not_allowed(f"{ref.dotted}.{name}", outside) if outside else None
             if why:
                 self.refuse(node, "forbidden_name", why)
                 return False
-        if _is_dunder(name) or name in _FRAMES:
-            self.refuse(node, "forbidden_name", f"the attribute {name} is not allowed")
+        if name in INTERNALS or _is_dunder(name) and (_sure(base) or name not in OWN_METHODS):
+            self.refuse(node, "forbidden_name", f"the attribute {name} is not allowed: it is an "
+                        "internal of Python or Triton; do without it")
+            return False
         return True
 
     def _unchanged(self, node: ast.AST, dotted: str) -> None:
-        self.refuse(node, "monkey_patch", f"{dotted} belongs to a module and may not be changed")
+        self.refuse(node, "monkey_patch", f"{dotted} belongs to a module and may not be changed; "
+                    "keep what you need in ModelNew")
 
-    def visit_Subscript(self, node: ast.Subscript) -> None:
+    def _Subscript(self, node: ast.Subscript) -> None:
         if isinstance(node.ctx, (ast.Store, ast.Del)):
-            for ref in self.flow.of(node.value).refs:
-                self._unchanged(node, ref.dotted)
-        self.generic_visit(node)
+            for ref in _sure(self.flow.of(node.value)):
+                if hasattr(type(ref.value), "__setitem__"):
+                    self._unchanged(node, ref.dotted)
 
-    def visit_Constant(self, node: ast.Constant) -> None:
-        if isinstance(node.value, str):
-            for name in _TELLTALES:
+    def _AugAssign(self, node: ast.AugAssign) -> None:
+        for ref in _sure(self.flow.of(node.target)) if isinstance(node.target, ast.Name) else ():
+            if isinstance(ref.value, _TABLES):
+                self._unchanged(node, ref.dotted)
+
+    def _Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, str) and "__" in node.value:
+            for name in TELLTALES:
                 if name in node.value:
                     self.refuse(node, "forbidden_name", f"the name {name} is not allowed, not "
-                                "even in a string")
+                                "even in a string; use another word")
 
-    def visit_MatchClass(self, node: ast.MatchClass) -> None:
+    def _MatchClass(self, node: ast.MatchClass) -> None:
         subject = self.flow.of(node)
         for name in node.kwd_attrs:
             self._may_reach(node, subject, name)
-        self.generic_visit(node)
 
-    # -- statements ---------------------------------------------------------------------------
+    # -- calls --------------------------------------------------------------------------------
 
-    def visit_Call(self, node: ast.Call) -> None:
-        if isinstance(node.func, ast.Name):
-            self._called.add(id(node.func))
-            if node.func.id in _BY_TEXT:
-                self._by_text(node, node.func.id)
-            elif node.func.id == "type" and len(node.args) + len(node.keywords) > 1:
-                self.refuse(node, "forbidden_name",
-                            "type may only be asked for the type of a value")
-        elif isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
-            for ref in self.flow.of(node.func.value).refs:
-                if isinstance(ref.value, (list, dict, set)):
+    def _Call(self, node: ast.Call) -> None:
+        self._called.add(id(node.func))
+        if isinstance(node.func, ast.Name) and node.func.id in BY_TEXT:
+            self._by_text(node, node.func.id)
+        for ref in self.flow.of(node.func).refs:
+            given = len(node.args) + len(node.keywords)
+            starred = any(isinstance(x, ast.Starred) for x in node.args)
+            if _is_metaclass(ref) and (ref.value is not type or given > 1 or starred):
+                self.refuse(node, "forbidden_name", "type may only be asked for the type of a "
+                            "value; write a class statement to make a class")
+            elif ref.dotted == "functools.wraps" and id(node) not in self._called:
+                self.refuse(node, "forbidden_name", "functools.wraps may only decorate a "
+                            "function; write it as @functools.wraps(...) above one")
+        twice = isinstance(node.func, ast.Call)
+        marks = {ref.dotted for ref in self.flow.of(node.func.func if twice else node.func).refs}
+        if marks & MARKING and (twice or "functools.wraps" not in marks):
+            for ref in (ref for x in node.args for ref in _sure(self.flow.of(x))):
+                self._unchanged(node, ref.dotted)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES and node.args and (
+                isinstance(node.func.value, ast.Name) and hasattr(builtins, node.func.value.id)):
+            for ref in _sure(self.flow.of(node.args[0])):
+                if isinstance(ref.value, _TABLES):
                     self._unchanged(node, ref.dotted)
-        self.generic_visit(node)
 
     def _by_text(self, node: ast.Call, function: str) -> None:
         name = node.args[1] if len(node.args) > 1 else None
         if not (isinstance(name, ast.Constant) and isinstance(name.value, str)):
             self.refuse(node, "forbidden_name", f"{function} needs its name as plain text")
         elif name.value.startswith("_"):
-            self.refuse(node, "forbidden_name", f"{function} of {name.value} is not allowed")
+            self.refuse(node, "forbidden_name", f"{function} of {name.value} is not allowed; use a "
+                        "name without underscores")
         elif function == "getattr":
             self._may_reach(node, self.flow.of(node.args[0]), name.value)
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+    # -- classes and functions ----------------------------------------------------------------
+
+    def _ClassDef(self, node: ast.ClassDef) -> None:
+        self._called.update(map(id, node.decorator_list))
         for base in node.bases:
             if node.name == "ModelNew" and isinstance(base, ast.Name) and base.id == "Model" and (
                     "Model" not in self.flow.classes):
                 self.refuse(node, "subclasses_reference",
                             "ModelNew may not derive from Model: write it as a torch.nn.Module of "
                             "its own")
-            elif isinstance(base, ast.Name) and base.id == "type":
-                self.refuse(node, "forbidden_name", "metaclasses are not allowed")
+            elif any(map(_is_metaclass, self.flow.of(base).refs)):
+                self._no_metaclass(node)
             elif not self._is_class(base):
                 self.refuse(node, "forbidden_name",
                             f"{node.name} may only derive from classes that are named: a class of "
                             "PyTorch, or one of this file")
-        if any(keyword.arg == "metaclass" for keyword in node.keywords):
-            self.refuse(node, "forbidden_name", "metaclasses are not allowed")
-        self.generic_visit(node)
+        for keyword in node.keywords:
+            kinds = [ref.dotted for ref in self.flow.of(keyword.value).refs]
+            if keyword.arg is None or keyword.arg == "metaclass" and kinds != ["abc.ABCMeta"]:
+                self._no_metaclass(node)
+
+    def _no_metaclass(self, node: ast.ClassDef) -> None:
+        self.refuse(node, "forbidden_name", "metaclasses are not allowed: write a plain class")
 
     def _is_class(self, base: ast.expr) -> bool:
         """Whether an expression names a class: of this file, of a module, or a plain one."""
         if isinstance(base, ast.Subscript):  # Generic[T]
             base = base.value
-        known = self.flow.of(base).refs
         if isinstance(base, ast.Call):
             made = [ref.dotted for ref in self.flow.of(base.func).refs]
             return made in (["collections.namedtuple"], ["typing.NamedTuple"])
-        if known:
+        if self.flow.of(base).refs:
             return isinstance(base, (ast.Name, ast.Attribute))
+        if isinstance(base, ast.Attribute):  # a class in a class
+            return base.attr in self.flow.classes
         if isinstance(base, ast.Name):
             return base.id in self.flow.classes or inspect.isclass(getattr(builtins, base.id, None))
         return False
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        if node.name.startswith("__") and node.name.endswith("__") and (
-                node.name not in _OWN_METHODS):
-            self.refuse(node, "forbidden_name", f"a method {node.name} is not allowed")
-        self.generic_visit(node)
+    def _FunctionDef(self, node: ast.FunctionDef) -> None:
+        self._called.update(map(id, node.decorator_list))
 
-    def visit_Global(self, node: ast.Global) -> None:
+    def _Global(self, node: ast.Global) -> None:
         self.refuse(node, "global_state",
                     "global variables that functions change are not allowed: keep state in "
                     "ModelNew")
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        self.refuse(node, "forbidden_name", "async functions are not allowed")
+    def _AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        self.refuse(node, "forbidden_name", "async functions are not allowed: write plain ones")
 
 
 # -- what may be reached --------------------------------------------------------------------------
 
 
+def _not_allowed(name: str, why: str) -> str:
+    """What is wrong, and what to do instead."""
+    other = "use torch, triton and math" if " module " in why else ADVICE.get(why, OTHERWISE)
+    return f"{name} is not allowed: it {why}; {other}"
+
+
+def _sure(value: Value) -> list[Ref]:
+    return [ref for ref in value.refs if not ref.loose]
+
+
+def _likely(ref: Ref, name: str) -> bool:
+    """Whether an expression that has the attribute `name` may well be `ref`."""
+    return not ref.loose or hasattr(ref.value, name)
+
+
+def _is_metaclass(ref: Ref) -> bool:
+    return isinstance(ref.value, type) and issubclass(ref.value, type)
+
+
+@lru_cache(maxsize=10_000)
 def _import_refusal(module: str) -> tuple[str, str] | None:
     """(code, reason) where a dotted name may not be imported."""
     if module.split(".")[0] not in ALLOWED_MODULES:
@@ -361,15 +359,17 @@ def _import_refusal(module: str) -> tuple[str, str] | None:
     return ("forbidden_name", why) if why else None
 
 
+@lru_cache(maxsize=10_000)
 def _use_refusal(dotted: str) -> str | None:
     """Why a dotted name may not be used, by its name alone."""
     denied = _denied(dotted)
     if denied:
-        return f"{denied} is not allowed: it {DENIED[denied]}"
+        return _not_allowed(denied, DENIED[denied])
     parts = dotted.split(".")
     hidden = [p for p in parts[1:] if p.startswith("_") and p not in ALLOWED_DUNDERS]
     if parts[0] in ("torch", "triton") and hidden:
-        return f"{dotted} is not allowed: {hidden[0]} is an internal of {parts[0]}"
+        return (f"{dotted} is not allowed: {hidden[0]} is an internal of {parts[0]}; use names "
+                "without underscores")
     return None
 
 
@@ -397,7 +397,7 @@ def _outside(ref: Ref) -> str | None:
     home = _home(value) or _home(kind)
     if home is None or home == "builtins":
         name = getattr(value, "__name__", None)
-        if name in DENIED_CALLS or name in _BY_TEXT:
+        if name in DENIED_CALLS or name in BY_TEXT:
             return DENIED_CALLS.get(name, "reaches names by text")
         known = kind.__name__ in vars(builtins) or not isinstance(value, type)
         return None if known else f"is {kind.__name__}, an internal of Python"

@@ -51,7 +51,7 @@ def check_results(player: replayer.Replayer) -> None:
 
 
 def check_faults(player: replayer.Replayer) -> None:
-    far = SCALE.replace("mask=i < count)", "mask=i < count + (1 << 28))")
+    far = SCALE.replace("tl.load(x + i", "tl.load(x + (1 << 28) + i")
     before = SCALE.replace("tl.store(out + i", "tl.store(out - 1024 * 1024 + i")
     for what, kernel in (("a read behind the end", far), ("a store before the start", before)):
         loaded = replayer.LoadedTape(player, tape_of(PRODUCT, kernel))

@@ -177,7 +177,7 @@ TEST_F(Replay, RefusesRequestsThatMakeNoSense) {
   EXPECT_EQ(Refusal(&child, {{"op", "time"}, {"samples", 2}, {"fetch", {{2, 0}}}}),
             "there is no such result");
   EXPECT_EQ(Refusal(&child, {{"op", "run"}, {"poison", 256}}), "a poison is no byte");
-  for (const json& poisons : {json({-1}), json({1, 256})}) {
+  for (const json& poisons : {json::array({-1}), json::array({1, 256})}) {
     EXPECT_EQ(Refusal(&child, {{"op", "time"}, {"samples", 1}, {"poisons", poisons}}),
               "a poison is no byte");
   }

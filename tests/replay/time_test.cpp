@@ -119,7 +119,7 @@ TEST_F(Replay, WhatTheKeptCallChangesIsTold) {
   for (const int keep : {0, 1, 2}) {
     (void)Load(&child, PlanOf("skip_after_first", {At(1), At(0), Value(kBytes), Value(2)}));
     const json timed = child.Ask({{"op", "time"}, {"samples", 3}, {"keep", keep}});
-    EXPECT_EQ(timed.at("changed"), keep < 2 ? json({0}) : json::array());
+    EXPECT_EQ(timed.at("changed"), keep < 2 ? json::array({0}) : json::array());
   }
 }
 

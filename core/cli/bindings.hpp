@@ -22,8 +22,8 @@ std::vector<Option> WithModelOptions(std::vector<Option> options);
 struct Bindings {
   std::map<std::string, ModelBinding> models;
   EvaluatorBinding evaluator;
-  std::vector<std::string> launch;  // words put before the worker's command
-  std::optional<uint64_t> seed;     // of the run that --replay repeats
+  std::vector<std::vector<std::string>> launch;  // see Profile
+  std::optional<uint64_t> seed;                  // of the run that --replay repeats
 };
 
 // `graph` is nullptr for a command that needs the evaluator alone.

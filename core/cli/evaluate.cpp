@@ -62,9 +62,8 @@ int Run(const Arguments& arguments) {
   if (!bindings) return Fail(bindings.error());
   const Result<uint64_t> seed = SeedFrom(arguments);
   if (!seed) return Fail(seed.error());
-  Result<WorkerOptions> options = WorkerFor(arguments);
+  const Result<std::vector<WorkerOptions>> options = WorkersFor(arguments, bindings->launch);
   if (!options) return Fail(options.error());
-  options->launch_prefix = bindings->launch;
   const Scratch scratch;
   if (scratch.path().empty()) {
     return Fail(MissingEnvironment("no temporary folder can be made; set TMPDIR to one"));
@@ -72,11 +71,11 @@ int Run(const Arguments& arguments) {
 
   WatchInterrupts();
   ProgressPrinter progress(stderr);
-  Worker worker(*options);
+  WorkerPool workers(*options);
   const Json candidate =
       Json::Obj({{"id", fs::path(path).stem().string()}, {"code", *code}, {"origin", "user"}});
   const Result<Json> verdict =
-      EvaluateOnce(bindings->evaluator, *task, candidate, "full", *seed, *registry, worker,
+      EvaluateOnce(bindings->evaluator, *task, candidate, "full", *seed, *registry, workers,
                    progress, scratch.path(), Interrupted());
   if (!verdict) {
     Error error = verdict.error();

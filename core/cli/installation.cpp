@@ -150,6 +150,15 @@ Result<WorkerOptions> WorkerFor(const Arguments& arguments) {
   return options;
 }
 
+Result<std::vector<WorkerOptions>> WorkersFor(const Arguments& arguments,
+                                              const std::vector<std::vector<std::string>>& launch) {
+  const Result<WorkerOptions> options = WorkerFor(arguments);
+  if (!options) return options.error();
+  std::vector<WorkerOptions> workers(std::max<size_t>(1, launch.size()), *options);
+  for (size_t i = 0; i < launch.size(); ++i) workers[i].launch_prefix = launch[i];
+  return workers;
+}
+
 Result<Json> ReadTask(const std::string& path) {
   Result<std::string> source = ReadFile(path, kMaxTaskBytes);
   if (!source) return source.error();

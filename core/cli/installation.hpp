@@ -55,6 +55,10 @@ Result<graph::Graph> OpenGraph(const GraphFile& file, const Registry& registry);
 // says.
 Result<WorkerOptions> WorkerFor(const Arguments& arguments);
 
+// The same for one worker per command in `launch`, or for one that is started as it is.
+Result<std::vector<WorkerOptions>> WorkersFor(const Arguments& arguments,
+                                              const std::vector<std::vector<std::string>>& launch);
+
 // Reads a task file: UTF-8 text of at most 1 MiB, not empty. Its Python is checked by the
 // evaluator.
 Result<Json> ReadTask(const std::string& path);

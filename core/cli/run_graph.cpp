@@ -132,7 +132,8 @@ Status CheckInputs(const graph::Graph& graph, const RunRequest& request) {
 
 // Has the evaluator try the task itself, where it can, before any model is asked: a task that is
 // random or broken must not cost anything. What it learns stays in the worker's session.
-Status TryTask(const RunSpec& spec, Registry& registry, Worker& worker, RunObserver& progress) {
+Status TryTask(const RunSpec& spec, Registry& registry, WorkerPool& workers,
+               RunObserver& progress) {
   const TypeInfo* type = registry.Find(TypeKind::kEvaluator, spec.evaluator.evaluator);
   if (!spec.task || !type->interface.Flag("tries_tasks")) return {};
   std::error_code failed;
@@ -140,7 +141,7 @@ Status TryTask(const RunSpec& spec, Registry& registry, Worker& worker, RunObser
   const bool had_folder = fs::exists(spec.run_dir, failed);
   const bool had_parent = fs::exists(parent, failed);
   Result<Json> verdict =
-      EvaluateOnce(spec.evaluator, *spec.task, Json::Obj(), "task", spec.seed, registry, worker,
+      EvaluateOnce(spec.evaluator, *spec.task, Json::Obj(), "task", spec.seed, registry, workers,
                    progress, spec.run_dir / "scratch", Interrupted());
   if (verdict.ok()) {
     std::fprintf(stderr, "        %s\n", verdict->Text("reason").c_str());
@@ -223,9 +224,8 @@ int RunGraph(const Arguments& arguments, RunRequest request) {
   const Result<fs::path> folder = RunFolder(arguments, request, *graph);
   if (!folder) return Fail(folder.error());
   if (const Status fits_in = CheckRecord(arguments); !fits_in.ok()) return Fail(fits_in.error());
-  Result<WorkerOptions> options = WorkerFor(arguments);
+  const Result<std::vector<WorkerOptions>> options = WorkersFor(arguments, bindings->launch);
   if (!options) return Fail(options.error());
-  options->launch_prefix = bindings->launch;
 
   RunSpec spec;
   spec.graph = &*graph;
@@ -245,10 +245,10 @@ int RunGraph(const Arguments& arguments, RunRequest request) {
                static_cast<unsigned long long>(spec.seed), folder->c_str());
   WatchInterrupts();
   ProgressPrinter progress(stderr);
-  Worker worker(*options);
-  const Status tried = TryTask(spec, *registry, worker, progress);
+  WorkerPool workers(*options);
+  const Status tried = TryTask(spec, *registry, workers, progress);
   if (!tried.ok()) return Fail(tried.error());
-  const RunOutcome outcome = Execute(spec, *registry, worker, progress, Interrupted());
+  const RunOutcome outcome = Execute(spec, *registry, workers, progress, Interrupted());
   return Finish(arguments, outcome, *folder,
                 Json::Obj({{"graph", graph->name},
                            {"graph_hash", graph->hash},

@@ -90,10 +90,10 @@ RunOutcome Execute(const RunSpec& spec, const Outside& outside, RunObserver& obs
   return outcome;
 }
 
-RunOutcome Execute(const RunSpec& spec, Registry& registry, Worker& worker, RunObserver& observer,
-                   const std::atomic<bool>& interrupted) {
+RunOutcome Execute(const RunSpec& spec, Registry& registry, WorkerPool& workers,
+                   RunObserver& observer, const std::atomic<bool>& interrupted) {
   RegistryFactory factory(registry);
-  ProcessWorker port(worker);
+  ProcessWorkers port(workers);
   HttpModels models;
   SystemClock clock;
   return Execute(spec, {factory, port, models, clock}, observer, interrupted);

@@ -68,8 +68,8 @@ struct RunOutcome {
 // mistake found there leaves no journal behind. Then runs until the graph ends, a limit is met or
 // `interrupted` is set. Blocks; never throws. Setting `interrupted` (also from a signal handler)
 // cancels what is in flight and returns once it has ended.
-RunOutcome Execute(const RunSpec& spec, Registry& registry, Worker& worker, RunObserver& observer,
-                   const std::atomic<bool>& interrupted);
+RunOutcome Execute(const RunSpec& spec, Registry& registry, WorkerPool& workers,
+                   RunObserver& observer, const std::atomic<bool>& interrupted);
 
 // The same with everything of the outside given: for tests.
 RunOutcome Execute(const RunSpec& spec, const Outside& outside, RunObserver& observer,

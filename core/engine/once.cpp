@@ -88,10 +88,10 @@ Result<Json> EvaluateOnce(const EvaluatorBinding& evaluator, const Json& task,
 
 Result<Json> EvaluateOnce(const EvaluatorBinding& evaluator, const Json& task,
                           const Json& candidate, const std::string& asked, uint64_t seed,
-                          Registry& registry, Worker& worker, RunObserver& observer,
+                          Registry& registry, WorkerPool& workers, RunObserver& observer,
                           const fs::path& scratch, const std::atomic<bool>& interrupted) {
   RegistryFactory factory(registry);
-  ProcessWorker port(worker);
+  ProcessWorkers port(workers);
   HttpModels models;
   SystemClock clock;
   return EvaluateOnce(evaluator, task, candidate, asked, seed, {factory, port, models, clock},

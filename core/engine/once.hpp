@@ -15,7 +15,7 @@ namespace kernel_evolve {
 // or, of an evaluator that declares tries_tasks, "task". `scratch` is made if missing.
 Result<Json> EvaluateOnce(const EvaluatorBinding& evaluator, const Json& task,
                           const Json& candidate, const std::string& asked, uint64_t seed,
-                          Registry& registry, Worker& worker, RunObserver& observer,
+                          Registry& registry, WorkerPool& workers, RunObserver& observer,
                           const std::filesystem::path& scratch,
                           const std::atomic<bool>& interrupted);
 Result<Json> EvaluateOnce(const EvaluatorBinding& evaluator, const Json& task,

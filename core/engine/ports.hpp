@@ -10,7 +10,7 @@
 #include "core/engine/clock.hpp"
 #include "core/llm/client.hpp"
 #include "core/plugin/registry.hpp"
-#include "core/worker/worker.hpp"
+#include "core/worker/pool.hpp"
 
 namespace kernel_evolve {
 
@@ -83,16 +83,16 @@ class HttpModels : public ModelPort {
   ModelClient client_;
 };
 
-class ProcessWorker : public WorkerPort {
+class ProcessWorkers : public WorkerPort {
  public:
-  explicit ProcessWorker(Worker& worker) : worker_(worker) {}
+  explicit ProcessWorkers(WorkerPool& workers) : workers_(workers) {}
   int64_t Call(WorkerCall call, Worker::Done done, Worker::Progress progress) override {
-    return worker_.Call(std::move(call), std::move(done), std::move(progress));
+    return workers_.Call(std::move(call), std::move(done), std::move(progress));
   }
-  void Cancel(int64_t id) override { worker_.Cancel(id); }
+  void Cancel(int64_t id) override { workers_.Cancel(id); }
 
  private:
-  Worker& worker_;
+  WorkerPool& workers_;
 };
 
 }  // namespace kernel_evolve

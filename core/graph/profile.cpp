@@ -123,16 +123,33 @@ class ProfileReader {
         profile_->evaluator_with = ReadUntyped(*with);
       }
     }
-    const Tree* launch = fields.Find("launch");
-    if (launch == nullptr) return;
-    if (!launch->is(Tree::Kind::kSequence)) {
-      reporter_->At(*launch, "KE1104", "'launch' must be a list of words",
+    if (const Tree* launch = fields.Find("launch")) ReadLaunch(*launch);
+  }
+
+  // [srun, --gres=gpu:1], or a list of such lists: a worker each.
+  void ReadLaunch(const Tree& launch) {
+    const bool several = launch.is(Tree::Kind::kSequence) && !launch.items.empty() &&
+                         launch.items.front().is(Tree::Kind::kSequence);
+    if (!several) {
+      if (auto words = ReadWords(launch)) profile_->evaluator_launch.push_back(std::move(*words));
+      return;
+    }
+    for (const Tree& one : launch.items) {
+      if (auto words = ReadWords(one)) profile_->evaluator_launch.push_back(std::move(*words));
+    }
+  }
+
+  std::optional<std::vector<std::string>> ReadWords(const Tree& list) {
+    if (!list.is(Tree::Kind::kSequence)) {
+      reporter_->At(list, "KE1104", "'launch' must be a list of words, or of such lists",
                     "write [srun, --gres=gpu:1]");
+      return std::nullopt;
     }
-    for (const Tree& word : launch->items) {
-      const std::optional<std::string> text = ReadText(word, "a word of 'launch'", reporter_);
-      if (text) profile_->evaluator_launch.push_back(*text);
+    std::vector<std::string> words;
+    for (const Tree& item : list.items) {
+      if (const auto text = ReadText(item, "a word of 'launch'", reporter_)) words.push_back(*text);
     }
+    return words;
   }
 
   // A secret must come from the environment; `${` has no other use here.

@@ -23,7 +23,8 @@ struct Profile {
   std::map<std::string, Model> models;
   std::string evaluator;  // empty: the best one that this machine can run
   Json evaluator_with = Json::Obj();
-  std::vector<std::string> evaluator_launch;  // a command to start the worker through
+  // Commands to start workers through, one worker each; empty: one, started as it is.
+  std::vector<std::vector<std::string>> evaluator_launch;
 };
 
 // A profile exactly when there are no diagnostics.

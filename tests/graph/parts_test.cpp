@@ -87,9 +87,25 @@ TEST(Profiles, KeepWhatIsForTheProvider) {
             R"({"api_key":"${env:OPENAI_KEY}","sampling":{"seed":3,"temperature":0.8}})");
   EXPECT_EQ(profile.evaluator, "gpu");
   EXPECT_EQ(profile.evaluator_with.Dump(), R"({"device":0})");
-  EXPECT_EQ(profile.evaluator_launch, (std::vector<std::string>{"srun", "--gres=gpu:1"}));
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(profile.evaluator_launch, std::vector<Words>{Words({"srun", "--gres=gpu:1"})});
   EXPECT_EQ(EnvironmentNames(profile.models.at("author").with),
             std::vector<std::string>{"OPENAI_KEY"});
+}
+
+TEST(Profiles, MayLaunchSeveralWorkers) {
+  const LoadedProfile loaded = LoadProfileText(
+      "kernel_evolve_profile: 1\n"
+      "evaluator:\n"
+      "  use: gpu\n"
+      "  launch:\n"
+      "    - [env, CUDA_VISIBLE_DEVICES=0]\n"
+      "    - [env, CUDA_VISIBLE_DEVICES=1]\n",
+      "p.yaml");
+  ASSERT_TRUE(loaded.profile.has_value());
+  const std::vector<std::vector<std::string>> expected = {{"env", "CUDA_VISIBLE_DEVICES=0"},
+                                                          {"env", "CUDA_VISIBLE_DEVICES=1"}};
+  EXPECT_EQ(loaded.profile->evaluator_launch, expected);
 }
 
 TEST(Profiles, DoNotRepeatASecret) {

@@ -90,9 +90,15 @@ struct Pending::Shared {
   std::vector<Json> progress;
 };
 
-Pending::Pending(Worker* worker, WorkerCall call) : shared_(std::make_shared<Shared>()) {
+Pending::Pending(Worker* worker, WorkerCall call) { Make(worker, std::move(call)); }
+
+Pending::Pending(WorkerPool* pool, WorkerCall call) { Make(pool, std::move(call)); }
+
+template <typename Callee>
+void Pending::Make(Callee* callee, WorkerCall call) {
+  shared_ = std::make_shared<Shared>();
   answer_ = shared_->answer.get_future();
-  id_ = worker->Call(
+  id_ = callee->Call(
       std::move(call),
       [shared = shared_](Result<WorkerReply> reply) { shared->answer.set_value(std::move(reply)); },
       [shared = shared_](const Json& data) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/worker/pool.hpp"
 #include "core/worker/worker.hpp"
 
 namespace kernel_evolve::testing {
@@ -48,6 +49,7 @@ class TemporaryFolder {
 class Pending {
  public:
   Pending(Worker* worker, WorkerCall call);
+  Pending(WorkerPool* pool, WorkerCall call);
   Result<WorkerReply> Get();
   int64_t id() const { return id_; }
   // Waits until a progress message has come; false when the patience is at its end.
@@ -56,6 +58,9 @@ class Pending {
 
  private:
   struct Shared;
+  template <typename Callee>
+  void Make(Callee* callee, WorkerCall call);
+
   std::shared_ptr<Shared> shared_;
   std::future<Result<WorkerReply>> answer_;
   int64_t id_ = 0;

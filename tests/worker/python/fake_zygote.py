@@ -127,6 +127,26 @@ def environment():
         say(op="result", id=call["id"], value={"environment": dict(os.environ), "argv": sys.argv})
 
 
+def holding():
+    """Says which folder it was given; a call that asks for it is held until the next one comes."""
+    ready()
+    held = []
+    for line in sys.stdin:
+        message = json.loads(line)
+        if message["op"] == "cancel" and message["id"] in held:
+            held.remove(message["id"])
+            say(op="error", id=message["id"], message="by its caller", **{"class": "cancelled"})
+        if message["op"] != "call":
+            continue
+        held.append(message["id"])
+        if message["request"].get("hold"):
+            say(op="progress", id=message["id"], data={"text": "held"})
+            continue
+        for done in held:
+            say(op="result", id=done, value={"who": sys.argv[2]})
+        held.clear()
+
+
 part = sys.argv[1]
 if part == "dies_once":
     dies_once(Path(sys.argv[2]))

@@ -132,6 +132,9 @@ void Reduction::Dispatch(const Pending& pending) {
                                  // One seed a run: the evaluator makes its references once. No
                                  // candidate sees it, or the data that come of it.
                                  {"seed", static_cast<int64_t>(plan_.seed)}});
+    // What this source's trial compile found may spare the evaluator the same work.
+    const Json* compiled = state_.archive.FindVerdict(pending.source_hash, "compile");
+    if (IsFull(pending.effect) && compiled != nullptr) perform.request["compiled"] = *compiled;
   }
   Emit(std::move(perform));
 }

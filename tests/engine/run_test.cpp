@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "core/base/file.hpp"
-#include "core/engine/once.hpp"
 #include "tests/engine/support.hpp"
 
 namespace kernel_evolve::test {
@@ -229,6 +228,28 @@ TEST(Budgets, ACompileCostsNoEvaluation) {
   EXPECT_EQ(outcome.usage["evaluations"], Json(0));
 }
 
+TEST(Evaluations, AFullOneIsToldWhatTheTrialCompileFound) {
+  const auto judged = [](const std::string& asked) {
+    return R"({"asked": ")" + asked +
+           R"(", "stage": "done", "ok": true, "correct": null, "reason": "", "recording": 5})";
+  };
+  const auto ask = [](const std::string& asked, const std::string& code) {
+    return R"({"effects": [{"id": "v", "kind": "evaluate", "asked": ")" + asked +
+           R"(", "candidate": {"code": ")" + code + R"("}}]})";
+  };
+  World world(Script("[[" + ask("compile", "x") + ", " + ask("full", "x") + ", " +
+                         ask("full", "y") + R"(, {"done": {}}]])",
+                     R"(, "evaluators": {"fake": {"codes": {"x": [{"done": {"verdict": )" +
+                         judged("compile") + R"(}}], "y": [{"done": {"verdict": )" +
+                         judged("full") + "}}]}}}" + kProvider));
+  ASSERT_EQ(RunGraph(kOnce, world).outcome.status, "done");
+  EXPECT_TRUE(world.trace.Has("step fake compile c1"));
+  EXPECT_TRUE(world.trace.Has("step fake full c1 compiled={")) << world.trace.text();
+  EXPECT_TRUE(world.trace.Has("\"recording\":5"));
+  EXPECT_FALSE(world.trace.Has("step fake full c2 compiled"));
+  EXPECT_TRUE(world.trace.Has("step fake full c2"));
+}
+
 TEST(Budgets, AStepThatAsksForMoreThanIsLeftSpendsNothing) {
   const std::string two = R"({"effects": [
       {"id": "a", "kind": "llm_complete", "model": "author",
@@ -442,53 +463,6 @@ TEST(Outcome, HandsOverTheBestVerifiedCandidate) {
   EXPECT_EQ(outcome.best["speedup"], Json(3));
   EXPECT_EQ(outcome.archive.size(), 3U);
   EXPECT_EQ(outcome.usage["evaluations"], Json(3));
-}
-
-// --- One candidate without a run ---
-
-Result<Json> Evaluate(World& world, const std::filesystem::path& scratch) {
-  return EvaluateOnce({"fake", Json::Obj()}, J(R"({"source": "class Model: pass"})"),
-                      J(R"({"code": "x"})"), "full", 3, world.outside(), world, scratch,
-                      world.interrupted);
-}
-
-TEST(EvaluateOnce, ReturnsTheVerdict) {
-  World world(R"({"evaluators": {"fake": {"codes": {"x": [
-      {"effects": [{"id": "w", "kind": "worker_call", "module": "m", "function": "f",
-                    "request": {}}, {"id": "r", "kind": "random", "count": 1}]},
-      {"done": {"verdict": {"asked": "full", "stage": "done", "ok": true, "correct": true,
-                            "reason": "fine"}}}]}}},
-      "worker": {"m.f": {"ok": {}}}})");
-  const TempFolder folder;
-  const Result<Json> verdict = Evaluate(world, folder.path() / "new/scratch");
-  ASSERT_TRUE(verdict.ok()) << verdict.error().message;
-  EXPECT_EQ(verdict->Text("reason"), "fine");
-  // A folder of its own below the scratch folder: no call reaches what another one wrote.
-  EXPECT_EQ(world.worker_calls.at("m.f").scratch.parent_path(),
-            folder.path() / "new/scratch/calls");
-  EXPECT_TRUE(world.trace.Has("progress"));
-}
-
-TEST(EvaluateOnce, AnErrorKeepsItsClassAndSentence) {
-  World world(R"({"evaluators": {"fake": {"codes": {"x": [
-      {"error": {"class": "validation", "message": "the task has no Model"}}]}}}})");
-  const TempFolder folder;
-  const Result<Json> verdict = Evaluate(world, folder.path());
-  ASSERT_FALSE(verdict.ok());
-  EXPECT_EQ(verdict.error().message, "the task has no Model");
-  EXPECT_EQ(verdict.error().exit_code, kExitBadInput);
-}
-
-TEST(EvaluateOnce, CanBeInterrupted) {
-  World world(R"({"evaluators": {"fake": {"codes": {"x": [
-      {"do": {"interrupt": true}, "effects": [{"id": "w", "kind": "worker_call", "module": "m",
-       "function": "f", "request": {}}]},
-      {"error": {"class": "cancelled", "message": "stopped"}}]}}}, "worker": {"m.f": "hang"}})");
-  const TempFolder folder;
-  const Result<Json> verdict = Evaluate(world, folder.path());
-  ASSERT_FALSE(verdict.ok());
-  EXPECT_EQ(verdict.error().error_class, ErrorClass::kCancelled);
-  EXPECT_EQ(verdict.error().exit_code, kExitInterrupted);
 }
 
 }  // namespace

@@ -134,6 +134,8 @@ class Scripted : public Instance {
       line += " call " + std::to_string(event.Integer("call") + 1);
     } else {
       line += " " + event["request"].Text("asked") + " " + event["request"]["candidate"].Text("id");
+      const Json& compiled = event["request"]["compiled"];
+      if (compiled.is_object()) line += " compiled=" + compiled.Dump();
     }
     world_.trace.Add(line);
   }

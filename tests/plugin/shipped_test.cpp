@@ -108,6 +108,53 @@ TEST_F(ShippedTest, OneTaskHasOneJudgeProcess) {
   EXPECT_NE(session("a"), session("b"));
 }
 
+constexpr char kJudgedResult[] = R"({"type": "results", "results": {"e1": {"ok": {
+    "code": "not_faster"}}}})";
+
+TEST_F(ShippedTest, AFullEvaluationBeginsWithWhatTheTrialCompileRecorded) {
+  const std::string compiled = R"({"recording": {"ok": true, "tape": {"path": "t"},
+      "seconds": {"record": 2}}})";
+  const std::string start = R"({"type": "start", "request": {"task": {"source": "t"},
+      "candidate": {"code": "x"}, "asked": "full", "seed": 7, "compiled": )" +
+                            compiled + "}}";
+  {
+    const auto gpu = Create("evaluator_gpu");
+    const Json judge = Only(StepOk(*gpu, start));
+    EXPECT_EQ(judge.Text("function"), "judge");
+    EXPECT_EQ(judge["request"]["record"],
+              Parsed(R"({"ok": true, "tape": {"path": "t"}, "seconds": {}})"))
+        << "time that was spent before does not count twice";
+    EXPECT_FALSE(judge["request"].contains("compiled"));
+    EXPECT_EQ(StepOk(*gpu, kJudgedResult)["done"]["verdict"].Text("code"), "not_faster");
+  }
+  const auto gone = Create("evaluator_gpu");
+  StepOk(*gone, start);
+  const Json record = Only(StepOk(*gone, R"({"type": "results", "results": {"e1": {"ok": {
+      "code": "no_recording"}}}})"));
+  EXPECT_EQ(record.Text("function"), "record") << "the tape is gone";
+  const Json judge = Only(StepOk(*gone, R"({"type": "results", "results": {"e2": {"ok": {
+      "ok": true, "tape": {"path": "u"}}}}})"));
+  EXPECT_EQ(judge["request"]["record"]["tape"].Text("path"), "u");
+}
+
+TEST_F(ShippedTest, ATrialCompileLeavesItsRecording) {
+  const auto verdict_of = [this](const std::string& asked, const std::string& record) {
+    const auto gpu = Create("evaluator_gpu");
+    StepOk(*gpu,
+           R"({"type": "start", "request": {"task": {"source": "t"}, "candidate": {"code": "x"},
+        "asked": ")" +
+               asked + R"(", "seed": 7}})");
+    StepOk(*gpu, R"({"type": "results", "results": {"e1": {"ok": )" + record + "}}}");
+    const Json done =
+        StepOk(*gpu, R"({"type": "results", "results": {"e2": {"ok": {"ok": true}}}})");
+    return done["done"]["verdict"];
+  };
+  EXPECT_EQ(verdict_of("compile", R"({"ok": true, "n": 1})")["recording"],
+            Parsed(R"({"ok": true, "n": 1})"));
+  EXPECT_FALSE(verdict_of("compile", R"({"ok": false})").contains("recording"));
+  EXPECT_FALSE(verdict_of("full", R"({"ok": true})").contains("recording"));
+}
+
 std::string Failure(const std::string& id, const std::string& error_class) {
   return R"({"type": "results", "results": {")" + id + R"(": {"error": {"class": ")" + error_class +
          R"(", "message": "it took 5 s"}}}})";

@@ -4,8 +4,11 @@
 //
 // 1. record: a process of its own, where the candidate's code runs. It yields a tape of what the
 //    candidate did, or the reason why there is none.
+//    A trial compile ("asked": "compile") leaves it in the verdict's `recording`, and the full
+//    evaluation of the same source begins with it.
 // 2. judge: a trusted process that never loads the candidate. It tries the task, works on the tape
-//    and writes the verdict. There is one per task source, which keeps what it knows of the task.
+//    and writes the verdict, with the code "no_recording" where it can't read the tape. There is
+//    one per task source, which keeps what it knows of the task.
 //
 // Parameters that are read: record_deadline_s, judge_deadline_s, and memory_mb, the limit of the
 // process of the candidate. As with any coroutine, an instance may resume on any thread.
@@ -28,6 +31,10 @@ class RecordThenJudge : public Coroutine {
     if (request.at("asked") == "task") {
       co_return EvaluatorDone(TaskVerdict(co_await ctx.Worker(Call("try_task", request))));
     }
+    if (const json kept = Kept(request); !kept.is_null()) {
+      json verdict = co_await Judged(ctx, request, kept);
+      if (verdict.value("code", "") != "no_recording") co_return EvaluatorDone(std::move(verdict));
+    }
     const Reply recorded = co_await ctx.Try(ctx.Worker(RecordCall(request)));
     json record;
     if (recorded.ok() || !IsTheCandidates(recorded.error())) {
@@ -38,10 +45,11 @@ class RecordThenJudge : public Coroutine {
       co_await ctx.Worker(Call("try_task", request));
       record = Unrecorded(recorded.error());
     }
-    WorkerCall judge = Call("judge", request);
-    judge.request["record"] = record;
-    judge.request["asked"] = request.at("asked");
-    co_return EvaluatorDone(co_await ctx.Worker(judge));
+    json verdict = co_await Judged(ctx, request, record);
+    // For the full verdict on the same source, which needs no second recording.
+    if (request.at("asked") == "compile" && record.value("ok", false))
+      verdict["recording"] = record;
+    co_return EvaluatorDone(std::move(verdict));
   }
 
  protected:
@@ -58,6 +66,21 @@ class RecordThenJudge : public Coroutine {
   virtual Judge judge() const = 0;
 
  private:
+  // The recording that a trial compile of this source left, or null. The tape may be gone by now.
+  static json Kept(const json& request) {
+    const json compiled = request.value("compiled", json::object());
+    json kept = compiled.value("recording", json());
+    if (kept.is_object()) kept["seconds"] = json::object();  // spent already
+    return kept;
+  }
+
+  Effect Judged(Context& ctx, const json& request, const json& record) const {
+    WorkerCall judge = Call("judge", request);
+    judge.request["record"] = record;
+    judge.request["asked"] = request.at("asked");
+    return ctx.Worker(judge);
+  }
+
   // One judge process per task source: it keeps the task's references between candidates.
   static std::string SessionOf(const std::string& source, const std::string& name) {
     uint64_t hash = 14695981039346656037U;  // FNV-1a

@@ -99,6 +99,21 @@ def ours(player: worker.Worker, candidates: list[tuple[str, str]], parallel: int
     return found
 
 
+def queued(player: worker.Worker, candidates: list[tuple[str, str]]) -> dict[str, Any]:
+    """All recorded before the judge gets the first: how long the GPU idles while others wait."""
+    task = worker.task_of(TASK)
+    with ThreadPoolExecutor(len(candidates)) as pool:
+        records = list(pool.map(lambda c: player.record(task, c[1]), candidates))
+        begin = time.monotonic()
+        verdicts = list(pool.map(lambda record: player.judge(task, record), records))
+        wall = time.monotonic() - begin
+    idle = sorted(v["seconds"]["idle"] for v in verdicts if "idle" in v["seconds"])[:-1]
+    return {"judged": len(idle) + 1, "wall_s": wall, "idle_median_s": statistics.median(idle),
+            "idle_max_s": idle[-1], "idle_share": sum(idle) / wall,
+            "load_median_s": statistics.median(v["seconds"]["load"] for v in verdicts
+                                               if "load" in v["seconds"])}
+
+
 def report(count: int, wall: float, seconds: dict[str, list[float]], agrees: int,
            widths: list[float], ratios: list[float]) -> dict[str, Any]:
     return {"per_minute": 60 * count / wall, "wall_s": wall, "as_expected": agrees,
@@ -124,6 +139,7 @@ def main() -> int:
     found["ours, cold"]["per_minute_with_start"] = 60 * len(candidates) / (
         start + found["ours, cold"]["wall_s"])
     found["ours, warm"] = ours(player, candidates, options.parallel)
+    found["ours, queued"] = queued(player, candidates)
     found["ours, right ones"] = ours(player, right, options.parallel)
     player.close()
     if not options.without_recipe:

@@ -1,6 +1,6 @@
 """How often the same kernel is called faster than itself: A/A pairs on this machine's GPU.
 
-usage: same.py BUILD [--pairs N] [--out FILE]
+usage: same.py BUILD [--pairs N] [--lengths "10 us,3 ms"] [--out FILE]
 
 The task's own model launches a Triton kernel, and the candidate is the same kernel; each pair is a
 whole measurement of the evaluator, with a fresh replay process every tenth pair. For each length
@@ -109,12 +109,14 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=Path)
     parser.add_argument("--pairs", type=int, default=110)
+    parser.add_argument("--lengths", default=",".join(LENGTHS))
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     binary = options.build / "lib/kernel_evolve/plugins/evaluator_gpu/ke_replay"
     player = replayer.Replayer([str(binary.resolve())])
     report = {}
-    for name, (count, times) in LENGTHS.items():
+    for name in options.lengths.split(","):
+        count, times = LENGTHS[name]
         report[name] = found = pairs(player, count, times, options.pairs)
         print(name, json.dumps(found), flush=True)
     player.stop()

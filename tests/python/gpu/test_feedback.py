@@ -73,5 +73,26 @@ class Kernels(unittest.TestCase):
         self.assertEqual(feedback.milliseconds(0.0123456), "0.01235 ms")
 
 
+class HostNotes(unittest.TestCase):
+    def noted(self, calls: int, optimized: float | None, **host: Any) -> list[str]:
+        tape: Any = SimpleNamespace(steps=[{"op": "launch"}] * calls, host=host)
+        return feedback.host_notes(tape, optimized, 3)
+
+    def test_many_short_calls(self) -> None:
+        note, = self.noted(40, 0.1)
+        self.assertIn("forward makes 40 calls where eager makes 3; the host needs about 0.8 ms",
+                      note)
+        self.assertEqual(self.noted(40, 5.0), [])
+        self.assertEqual(self.noted(3, 0.001), [])
+        self.assertEqual(self.noted(40, None), [])
+
+    def test_copies(self) -> None:
+        self.assertEqual(self.noted(1, 1.0, host_copies=1),
+                         ["forward copies 1 tensor from the host to the device, which is not in "
+                          "the measured time"])
+        for odd in (0, None, "many", -3):
+            self.assertEqual(self.noted(1, 1.0, host_copies=odd), [])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -124,8 +124,9 @@ class Operators(unittest.TestCase):
 
     def test_what_a_forged_tape_may_not_call(self) -> None:
         for name in ("aten.from_file.default", "aten.set_.source_Tensor", "aten.resize_.default",
-                     "aten._local_scalar_dense.default", "aten.nonzero.default", "prims.add.default",
-                     "aten.add", "aten.__class__.mro", "aten.nothing.default", "mine.op.default"):
+                     "aten._local_scalar_dense.default", "aten.nonzero.default",
+                     "prims.add.default", "aten.add", "aten.__class__.mro",
+                     "aten.nothing.default", "mine.op.default"):
             with self.subTest(name=name):
                 tape = tape_of(MADE.format(made="x + 1"))
                 tape.steps[0]["name"] = name
@@ -236,7 +237,8 @@ class Contradictions(unittest.TestCase):
         self.refused(args(lambda a: a.pop()), "other parameters than its launch")
         self.refused(args(lambda a: a[2].update(type="i64")), "other parameters than its launch")
         self.refused(args(lambda a: a.__setitem__(2, a[1])), "other parameters than its launch")
-        self.refused(args(lambda a: a.extend([a[1]] * 3)), "has 5 parameters and is launched with 6")
+        self.refused(args(lambda a: a.extend([a[1]] * 3)),
+                     "has 5 parameters and is launched with 6")
         self.refused(args(lambda a: a.clear()))
 
     def test_numbers(self) -> None:

@@ -95,7 +95,7 @@ class Timed(unittest.TestCase):
             references=References(load_task(source, "/tasks/sample.py"), 1),
             replayers=lambda plan: replayers, running=lambda: 2,
             device=Device(), eager=Eager(), eager_ms=1.0, compiled=None, compile_note=None,
-            floor_bytes=0, info=self.info)
+            floor_bytes=0, moved_bytes=1200, released=None, info=self.info)
         context = Context(scratch=Path("/nowhere"), deadline=time.monotonic() + 600)
         judgement = judge._Judgement(bench, record, tape, plan, context, "full")
         verdict = judgement.verdict(False)
@@ -107,6 +107,8 @@ class Timed(unittest.TestCase):
         self.assertEqual((verdict["stage"], verdict["code"], verdict["win"]),
                          ("done", "faster", True), verdict["reason"])
         self.assertEqual(len(verdict["skipped"]), notes, verdict["skipped"])
+        self.assertEqual(verdict["metrics"]["achieved"]["bytes"], 1200)
+        self.assertTrue(any(line.startswith("has to move 1.2 kB") for line in verdict["feedback"]))
 
     def refused(self, verdict: dict[str, Any], sentence: str) -> None:
         self.assertEqual((verdict["stage"], verdict["code"], verdict["win"], verdict["correct"]),

@@ -92,13 +92,18 @@ class Ratios(unittest.TestCase):
 
 
 class Drift(unittest.TestCase):
+    def test_a_tick_of_the_clock_is_none(self) -> None:
+        self.assertFalse(measured([0.004] * 6 + [0.0043] * 2, []).drifted("eager"))
+        self.assertTrue(measured([0.4] * 6 + [0.43] * 2, []).drifted("eager"))
+
     def test_of_steady_blocks(self) -> None:
         self.assertEqual(measured([2.0] * 8, [1.0] * 8).drift("eager"), 0.0)
 
     def test_of_one_round_that_is_off(self) -> None:
         found = measured([2.0] * 6 + [2.2] * 2, [1.0] * 8)
         self.assertAlmostEqual(found.drift("eager"), 0.1)
-        self.assertGreater(found.drift("eager"), constants.DRIFT)
+        self.assertTrue(found.drifted("eager"))
+        self.assertFalse(found.drifted("candidate"))
         self.assertEqual(found.drift("candidate"), 0.0)
 
     def test_both_directions_count(self) -> None:

@@ -25,7 +25,7 @@ from kernel_evolve_worker.task import load_task
 class Bench:
     """A task and what measures it."""
 
-    def __init__(self, request: dict[str, Any]) -> None:
+    def __init__(self, request: dict[str, Any], context: Context) -> None:
         """Raises WorkerError: unavailable without a GPU, validation for mistakes of the task."""
         # <plugin>/python/evaluator_gpu/judge.py, as it was found: the folder may be a link.
         binary = Path(os.path.abspath(__file__)).parents[2] / "ke_replay"
@@ -42,6 +42,13 @@ class Bench:
         self._native[0].start()
         self.info = self._native[0].info
         self.device = Device(str(self.info.get("bus", "")))
+        self.released: float | None = None  # when the last judgement ended (time.monotonic)
+        self.compiled: baseline.TorchContender | None = None
+        self.compile_note: str | None = None
+        with self.device.held(context.time_left(), context.progress, alone=False):
+            self._try_task(request)
+
+    def _try_task(self, request: dict[str, Any]) -> None:
         task = request["task"]
         loaded = load_task(task["source"], task.get("path") or f"{task.get('name', 'task')}.py")
         self.references = References(loaded, int(request.get("seed") or 0), device="cuda")
@@ -50,8 +57,8 @@ class Bench:
         self.eager = baseline.eager(self.references.model, self.inputs)
         self.eager_ms = statistics.median(self.eager.sample(3))
         self.floor_bytes = floors.bytes_that_matter(self.references.model, self.inputs)
-        self.compiled: baseline.TorchContender | None = None
-        self.compile_note: str | None = None
+        self.moved_bytes = self.floor_bytes + floors.bytes_of_outputs(self.references.model,
+                                                                      self.inputs)
 
     def replayers(self, plan: Plan) -> list[Replayer]:
         """Those for a plan: the one in use and the spare. The caller may exchange them."""
@@ -85,6 +92,6 @@ def bench_for(request: dict[str, Any], context: Context) -> Bench:
         known[1].stop()
         context.state.pop("bench")
     context.progress("trying the task: running the reference")
-    bench = Bench(request)
+    bench = Bench(request, context)
     context.state["bench"] = (key, bench)
     return bench

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from evaluator_gpu import constants
 from evaluator_gpu.replayer import Fault
 
 # CUDA's errors of a step, as (code of the verdict, what the kernel did).
@@ -33,6 +34,22 @@ def _kernel_of(step: int, tape: Any) -> tuple[str | None, int | None]:
         return None, None
     kernel = tape.kernels[tape.steps[step]["kernel"]]
     return kernel.get("name"), kernel.get("line")
+
+
+def host_notes(tape: Any, optimized_ms: float | None, eager_calls: int) -> list[str]:
+    """What the clock doesn't see: the work of the host in forward. eager_calls: what the task's own
+    forward makes."""
+    notes = []
+    copies = tape.host.get("host_copies")
+    if isinstance(copies, int) and copies > 0:
+        notes.append(f"forward copies {copies} tensor{'s' if copies > 1 else ''} from the host to "
+                     "the device, which is not in the measured time")
+    calls = len(tape.steps)
+    host_ms = calls * constants.HOST_CALL_MS
+    if optimized_ms is not None and calls > eager_calls and host_ms > optimized_ms:
+        notes.append(f"forward makes {calls} calls where eager makes {eager_calls}; the host needs "
+                     f"about {milliseconds(host_ms)} for them, which is not in the measured time")
+    return notes
 
 
 def milliseconds(value: float) -> str:

@@ -47,6 +47,13 @@ def bytes_that_matter(model: torch.nn.Module, inputs: list[Any]) -> int:
     return total
 
 
+def bytes_of_outputs(model: torch.nn.Module, inputs: list[Any]) -> int:
+    """Bytes of what the model returns."""
+    with torch.no_grad():
+        results = tree_leaves(model(*inputs))
+    return sum(x.numel() * x.element_size() for x in results if isinstance(x, torch.Tensor))
+
+
 def bandwidth(info: dict[str, Any]) -> float:
     """The device's peak bytes per second, from what ke_replay says of it; 0 if unknown."""
     clock, width = info.get("memory_clock_khz", 0), info.get("bus_bits", 0)

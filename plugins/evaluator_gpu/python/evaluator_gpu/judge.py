@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from evaluator_gpu import constants, feedback, floors, timing
+from evaluator_gpu.achieved import use_of_machine
 from evaluator_gpu.bench import Bench, bench_for
 from evaluator_gpu.contender import Suspect, TapeContender
 from evaluator_gpu.plan import NotReplayable, make_plan
@@ -103,6 +104,8 @@ class _Judgement(Judgement[Result]):
         try:
             with self.bench.device.held(self.context.time_left(), self.progress, alone=False):
                 begin = time.monotonic()
+                if self.bench.released is not None:
+                    self.spend("idle", begin - self.bench.released)
                 self.loaded = self._load()
                 self.kernels = feedback.kernel_entries(self.tape, self.plan.text,
                                                        self.loaded.kernels)
@@ -114,13 +117,10 @@ class _Judgement(Judgement[Result]):
                 if failure is not None:
                     return failure
                 decoys = self._decoys()
-            if decoys is not None:
-                return self._made(stage="done", ok=True, code="no_kernel", reason=decoys,
-                                  correct=True)
-            if compile_baseline:
-                begin = time.monotonic()
-                self.bench.compile_baseline(self.context)
-                self.spend("compile_baseline", time.monotonic() - begin)
+                if decoys is not None:
+                    return self._made(stage="done", ok=True, code="no_kernel", reason=decoys,
+                                      correct=True)
+                self._get_ready(compile_baseline)
             return self._timed()
         except Fault as error:
             code, text = feedback.fault(error, self.tape)
@@ -136,6 +136,17 @@ class _Judgement(Judgement[Result]):
         except Suspect as error:
             return self._made(stage="audit", ok=False, code="results_differ", reason=str(error),
                               correct=False)
+        finally:
+            self.bench.released = time.monotonic()
+
+    def _get_ready(self, compile_baseline: bool) -> None:
+        """Makes what the measurement needs while others may use the device, too: contexts that come
+        up and a compiler that tries kernels would disturb whoever has it alone."""
+        self.replayers[1].start(self.plan.shared_bytes)
+        if compile_baseline:
+            begin = time.monotonic()
+            self.bench.compile_baseline(self.context)
+            self.spend("compile_baseline", time.monotonic() - begin)
 
     def _decoys(self) -> str | None:
         """Why the kernels count for nothing: there are none, or without them all is right, too."""
@@ -230,11 +241,10 @@ class _Judgement(Judgement[Result]):
             self.spend("screen", time.monotonic() - begin - waited)
             self.progress("measuring")
             begin = time.monotonic()
-            self.replayers[1].start(self.plan.shared_bytes)  # not while the clock runs
             compiled = [self.bench.compiled] if self.bench.compiled is not None else []
             contenders = [self.bench.eager, *compiled, candidate]
             found = timing.measure(contenders, constants.ROUNDS)
-            if found.drift("eager") > constants.DRIFT:
+            if found.drifted("eager"):
                 found = timing.measure(contenders, constants.ROUNDS)
             self.spend("time", time.monotonic() - begin)
             begin = time.monotonic()
@@ -295,15 +305,17 @@ class _Judgement(Judgement[Result]):
             other = ratios["compile"]
             lines.append(f"against torch.compile ({feedback.milliseconds(other.original_ms)}): "
                          f"{other.value:.3g}x, between {other.low:.3g} and {other.high:.3g}")
-        share = self._bandwidth_share(eager.optimized_ms)
-        if share:
-            lines.append(f"what has to be read takes {share:.0%} of that time at the peak "
-                         "bandwidth")
+        reached = use_of_machine(
+            eager.optimized_ms, moved=self.bench.moved_bytes,
+            flops=sum(op.flops for op in self.references.trace.operators),
+            kernels=self.tape.kernels.values(), info=self.bench.info)
+        lines += reached.lines()
         return self._made(
             stage=stage, ok=stage == "done", code=code, reason=text, correct=True,
             original=eager.original_ms, optimized=eager.optimized_ms, speedup=eager.value,
             interval=(eager.low, eager.high),
             against={name: ratio.to_json() for name, ratio in ratios.items()},
+            achieved=reached.to_json(),
             lines=[*lines, *feedback.kernel_lines(self.kernels)],
             clocks=clocks, throttled=throttled, drift=found.drift("eager"))
 
@@ -322,7 +334,7 @@ class _Judgement(Judgement[Result]):
         if self._bandwidth_share(eager.optimized_ms) > 1.1:
             return "too_fast", "audit", (f"{times}, which is less time than reading the inputs "
                                          "takes; not believed.")
-        if found.drift("eager") > constants.DRIFT or throttled:
+        if found.drifted("eager") or throttled:
             return "unsteady", "timing", (f"the GPU's speed changed by {found.drift('eager'):.1%} "
                                           f"while it measured ({times}); measure again.")
         if self.weak:
@@ -349,8 +361,11 @@ class _Judgement(Judgement[Result]):
               lines: list[str] | None = None, original: float | None = None,
               optimized: float | None = None, speedup: float | None = None,
               interval: tuple[float, float] | None = None,
-              against: dict[str, dict[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
-        skipped = [*self.skipped, *self.references.notes]
+              against: dict[str, dict[str, Any]] | None = None,
+              achieved: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        skipped = [*self.skipped, *self.references.notes,
+                   *feedback.host_notes(self.tape, optimized,
+                                        len(self.references.trace.operators))]
         if self.bench.compile_note and self.bench.compiled is None:
             skipped.append(self.bench.compile_note)
         if self.own is not None and not self._all_hashed:
@@ -367,8 +382,8 @@ class _Judgement(Judgement[Result]):
             asked=self.asked, stage=stage, ok=ok, code=code, reason=reason, correct=correct,
             weak=bool(correct) and self.weak and self.asked == "full",
             feedback=lines or [reason], original_ms=original, optimized_ms=optimized,
-            speedup=speedup, interval=interval, against=against, kernels=self.kernels,
-            coverage=self.coverage(), skipped=skipped, seconds=self.seconds,
+            speedup=speedup, interval=interval, against=against, achieved=achieved,
+            kernels=self.kernels, coverage=self.coverage(), skipped=skipped, seconds=self.seconds,
             provenance=provenance(
                 self.record, precision=self.references.rule.name,
                 reduction_depth=self.references.trace.depth,

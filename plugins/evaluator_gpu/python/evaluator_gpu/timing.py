@@ -67,6 +67,11 @@ class Measurement:
         middle = statistics.median(pairs)
         return max(abs(value / middle - 1.0) for value in pairs)
 
+    def drifted(self, name: str) -> bool:
+        """Whether the device's speed changed by more than the clock's ticks explain."""
+        tick = 2 * constants.TICK_MS / max(self.median(name), 1e-6)
+        return self.drift(name) > constants.DRIFT + tick
+
     def ratio(self, against: str, name: str) -> Ratio:
         """The ratio of two contenders that had their turns in the same rounds."""
         ours, theirs = _pairs(self.blocks[name]), _pairs(self.blocks[against])

@@ -58,6 +58,7 @@ def make_verdict(
     speedup: float | None = None,
     interval: tuple[float, float] | list[float] | None = None,
     against: dict[str, dict[str, Any]] | None = None,
+    achieved: dict[str, Any] | None = None,
     kernels: list[dict[str, Any]] | None = None,
     coverage: dict[str, Any] | None = None,
     skipped: list[str] | None = None,
@@ -68,7 +69,8 @@ def make_verdict(
 
     evaluator, version: who judged. speedup: where it is not the ratio of the two times, such as the
     median of measured ratios. interval: [low, high] of the speedup; against: what was measured
-    against "eager" and "compile". Both are members of the verdict's metrics where they are given.
+    against "eager" and "compile"; achieved: bytes and operations per second, and what share of the
+    machine's peaks they are. These are members of the verdict's metrics where they are given.
     """
     assert class_ in CLASSES, class_
     assert stage in STAGES, stage
@@ -87,6 +89,8 @@ def make_verdict(
         metrics["interval"] = list(bounds)
     if against is not None:
         metrics["against"] = against
+    if achieved is not None:
+        metrics["achieved"] = achieved
     return {
         "format": 1,
         "class": class_,

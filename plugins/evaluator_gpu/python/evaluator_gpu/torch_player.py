@@ -20,7 +20,34 @@ from kernel_evolve_worker.recording.tape import decode_value, dtype_named
 _REDZONE = 0xA5
 _FLUSH = 4  # times the L2, as in ke_replay
 _SLEEP_CYCLES_PER_NS = 2.0  # of torch.cuda._sleep
+# Overwrites so many words of a block's shared memory, as ke_replay's ke_scrub does.
+_SCRUB = b"""
+.version 7.0
+.target sm_80
+.address_size 64
+.extern .shared .align 16 .b8 room[];
+.visible .entry scrub(.param .u32 words) {
+  .reg .u32 %word, %step, %count, %base, %place, %value;
+  .reg .pred %end;
+  ld.param.u32 %count, [words];
+  mov.u32 %word, %tid.x;
+  mov.u32 %step, %ntid.x;
+  mov.u32 %base, room;
+  mov.u32 %value, 0xA5A5A5A5;
+NEXT:
+  setp.ge.u32 %end, %word, %count;
+  @%end bra DONE;
+  mad.lo.u32 %place, %word, 4, %base;
+  st.shared.u32 [%place], %value;
+  add.u32 %word, %word, %step;
+  bra NEXT;
+DONE:
+  ret;
+}
+\0"""
+_SCRUB_THREADS = 1024
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_SHARED_PER_BLOCK = 97  # CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 _RESOURCES = {"registers": 4, "local_bytes": 3, "static_shared_bytes": 1}
 _OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 
@@ -38,8 +65,15 @@ class Player:
         self._driver = Driver()
         self._shared = torch.frombuffer(mmap.mmap(fd, size), dtype=torch.uint8)
         torch.cuda.cudart().cudaHostRegister(self._shared.data_ptr(), size, 0)
-        l2 = torch.cuda.get_device_properties(0).L2_cache_size
-        self._flush = torch.zeros(_FLUSH * l2 // 4, dtype=torch.int32, device="cuda")
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        self._flush = torch.zeros(_FLUSH * properties.L2_cache_size // 4, dtype=torch.int32,
+                                  device="cuda")
+        self._sms = properties.multi_processor_count
+        shared = ctypes.c_int()
+        self._driver("cuDeviceGetAttribute", ctypes.byref(shared), _SHARED_PER_BLOCK,
+                     torch.cuda.current_device())
+        self._shared_bytes = shared.value
+        self._scrub = self._function(_SCRUB, "scrub", self._shared_bytes)[1]
         self._events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
         self._plan: dict[str, Any] = {}
         self._modules: dict[int, ctypes.c_void_p] = {}
@@ -98,13 +132,18 @@ class Player:
             self._driver("cuModuleUnload", self._modules.pop(number))
         with open(kernel["cubin"], "rb") as file:
             image = file.read()
+        self._modules[number], self._functions[number] = self._function(
+            image, kernel["name"], kernel["shared"])
+
+    def _function(self, image: bytes, name: str, shared: int) -> \
+            tuple[ctypes.c_void_p, ctypes.c_void_p]:
+        """The module of an image, and its function `name` with that much dynamic shared memory."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         self._driver("cuModuleLoadData", ctypes.byref(module), image)
-        self._modules[number], self._functions[number] = module, function
-        self._driver("cuModuleGetFunction", ctypes.byref(function), module,
-                     kernel["name"].encode())
-        if kernel["shared"] > 48 << 10:
-            self._driver("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, kernel["shared"])
+        self._driver("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
+        if shared > 48 << 10:
+            self._driver("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, shared)
+        return module, function
 
     def do_write(self, buffers: list[int]) -> dict[str, Any]:
         for number in buffers:
@@ -207,11 +246,16 @@ class Player:
         if 0 in step["grid"]:
             return
         kernel = self._plan["kernels"][step["kernel"]]
-        held = [ctypes.create_string_buffer(self._bytes(p), 8) for p in step["parameters"]]
+        self._start(self._functions[step["kernel"]], step["grid"], kernel["threads"],
+                    kernel["shared"], [self._bytes(p) for p in step["parameters"]])
+
+    def _start(self, function: ctypes.c_void_p, grid: list[int], threads: int, shared: int,
+               parameters: list[bytes]) -> None:
+        held = [ctypes.create_string_buffer(p, 8) for p in parameters]
         pointers = (ctypes.c_void_p * len(held))(*[ctypes.addressof(h) for h in held])
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        self._driver("cuLaunchKernel", self._functions[step["kernel"]], *step["grid"],
-                     kernel["threads"], 1, 1, kernel["shared"], stream, pointers, None)
+        self._driver("cuLaunchKernel", function, *grid, threads, 1, 1, shared, stream, pointers,
+                     None)
 
     def _bytes(self, parameter: dict[str, Any]) -> bytes:
         if "buffer" in parameter:
@@ -271,7 +315,11 @@ class Player:
                 "changed": changed}
 
     def _empty_caches(self) -> None:
+        """Nothing of the last call stays in a cache or in shared memory."""
+        self._driver("cuCtxResetPersistingL2Cache")
         self._flush.sum()
+        self._start(self._scrub, [self._sms, 1, 1], _SCRUB_THREADS, self._shared_bytes,
+                    [(self._shared_bytes // 4).to_bytes(4, "little")])
 
     def _find_pause(self, least_ns: int, poison: int) -> None:
         """How long queueing the steps takes, found once for a plan."""

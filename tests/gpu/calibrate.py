@@ -271,7 +271,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--model", action="store_true")
     parser.add_argument("--seconds", type=float, default=1e9)
-    parser.add_argument("--compilers", type=int, default=8)
+    parser.add_argument("--compilers", type=int, default=12)
     parser.add_argument("--only", nargs="*", default=[], help="parts of names or of families")
     parser.add_argument("--share", nargs=2, type=int, help="compile every so many-th case, end")
     options = parser.parse_args()

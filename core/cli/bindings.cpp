@@ -15,7 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kDefaultProvider[] = "offline";
-constexpr char kDefaultEvaluator[] = "simulator";
 constexpr size_t kMaxCassetteBytes = size_t{256} << 20U;
 
 Result<fs::path> FindProfile(const std::string& wanted) {

@@ -16,6 +16,9 @@
 
 namespace kernel_evolve::cli {
 
+// The evaluator where no profile names one.
+inline constexpr char kDefaultEvaluator[] = "simulator";
+
 // Options that choose models; append them to the command's own.
 std::vector<Option> WithModelOptions(std::vector<Option> options);
 

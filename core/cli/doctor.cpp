@@ -10,6 +10,7 @@
 #include "core/base/json.hpp"
 #include "core/base/text.hpp"
 #include "core/cli/command.hpp"
+#include "core/cli/doctor_evaluator.hpp"
 #include "core/cli/findings.hpp"
 #include "core/cli/installation.hpp"
 #include "core/worker/python.hpp"
@@ -125,6 +126,11 @@ void CheckGpu(const Arguments& arguments, Findings* findings) {
 }
 
 int Run(const Arguments& arguments) {
+  if (arguments.Has("--evaluator")) return TestEvaluator(arguments);
+  for (const char* option : {"--only", "--corpus", "--seed", "--json"}) {
+    if (!arguments.Has(option)) continue;
+    return Fail(BadInput(std::string(option) + " goes with --evaluator; add it"));
+  }
   Findings findings;
   findings.Good("program",
                 "kernel-evolve " KERNEL_EVOLVE_VERSION " in " + ThisInstallation().prefix.string());
@@ -142,8 +148,9 @@ int Run(const Arguments& arguments) {
 
 const Registration kThis(
     {"doctor", "Says what is here, what is missing and what to type",
-     WithPluginOptions({{"--profile", "FILE", "Also calls each of its models once"},
-                        {"--python", "FILE", "Python with PyTorch and Triton for the worker"}}),
+     WithPluginOptions(WithEvaluatorOptions(
+         {{"--profile", "FILE", "Also calls each of its models once"},
+          {"--python", "FILE", "Python with PyTorch and Triton for the worker"}})),
      Run});
 
 }  // namespace

@@ -1,7 +1,6 @@
 // kernel-evolve evaluate: a verdict for a candidate that someone already has.
-#include <unistd.h>
-
 #include <cstdio>
+#include <filesystem>
 
 #include "core/base/file.hpp"
 #include "core/base/text.hpp"
@@ -9,6 +8,7 @@
 #include "core/cli/command.hpp"
 #include "core/cli/installation.hpp"
 #include "core/cli/run_graph.hpp"
+#include "core/cli/scratch.hpp"
 #include "core/engine/once.hpp"
 #include "core/report/progress.hpp"
 
@@ -18,25 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxKernelBytes = 1U << 20U;
-
-// A folder for what the evaluator writes, gone at the end.
-class Scratch {
- public:
-  Scratch() {
-    std::string pattern = (fs::temp_directory_path() / "kernel-evolve-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 void PrintVerdict(const Json& verdict) {
   const bool win = verdict.Flag("win");

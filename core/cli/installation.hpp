@@ -19,6 +19,7 @@ struct Installation {
   std::filesystem::path prefix;
   std::filesystem::path graphs() const { return prefix / "share/kernel_evolve/graphs"; }
   std::filesystem::path worker() const { return prefix / "share/kernel_evolve/worker"; }
+  std::filesystem::path corpus() const { return prefix / "share/kernel_evolve/exploits"; }
   std::filesystem::path jail() const { return prefix / "lib/kernel_evolve/libke_jail.so"; }
 };
 

@@ -1,5 +1,7 @@
 // One evaluation or one model call outside of any run. Both block the calling thread until the end,
-// tell `observer` of progress, and end as cancelled soon after `interrupted` is set.
+// tell `observer` of progress there, and end as cancelled soon after `interrupted` is set. Several
+// threads may call at once and share all that they pass; with one scratch folder and one seed, they
+// also share the processes that an evaluator keeps between candidates.
 #pragma once
 
 #include <atomic>

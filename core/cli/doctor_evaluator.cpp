@@ -32,6 +32,11 @@ constexpr int64_t kMemoryEach = int64_t{2} << 30U;
 // What a candidate gets that takes all memory, unless the profile says: several run at once.
 constexpr int64_t kMemoryMb = 8192;
 
+// Whether an error has nothing to do with the candidate: the parameters, or what is not installed.
+bool MeetsAll(const Error& error) {
+  return error.error_class == ErrorClass::kValidation || error.exit_code != kExitFailed;
+}
+
 using Evaluate = std::function<Result<Json>(const Specimen&)>;
 
 // Runs all specimens, several at once, and prints a line for each mechanism that is through.
@@ -82,7 +87,7 @@ class SelfTest {
       if (Interrupted()) return;
       const std::lock_guard lock(mutex_);
       if (verdict) any_verdict_ = true;
-      if (!verdict && !any_verdict_ && verdict.error().exit_code != kExitFailed) {
+      if (!verdict && !any_verdict_ && MeetsAll(verdict.error())) {
         if (!broken_) broken_ = verdict.error();
         stop_ = true;
         return;
@@ -235,8 +240,8 @@ int TestEvaluator(const Arguments& arguments) {
   std::FILE* const out = arguments.Has("--json") ? stderr : stdout;
   SelfTest test(*mechanisms, standard, out);
   const size_t at_once = AtOnce(test.jobs());
-  PrintHead(out, name, test, at_once, *seed);
   WatchInterrupts();
+  PrintHead(out, name, test, at_once, *seed);
   const auto start = std::chrono::steady_clock::now();
   {
     WorkerPool workers(*options);
@@ -258,7 +263,10 @@ int TestEvaluator(const Arguments& arguments) {
                  test.results().size());
     return kExitInterrupted;
   }
-  if (test.broken()) return Fail(*test.broken());
+  if (std::optional<Error> error = test.broken()) {
+    if (error->error_class == ErrorClass::kValidation) error->exit_code = kExitBadInput;
+    return Fail(*error);
+  }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   return Report(arguments, name, test, *seed, took.count());
 }

@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <stdexcept>
 
 namespace kernel_evolve::testing {
@@ -21,8 +23,8 @@ std::array<int, 2> MakePipe() {
   return ends;
 }
 
-// Reads both pipes until both are closed.
-void Drain(int out_fd, int err_fd, Finished* finished) {
+// Reads both pipes until both are closed. `on_read` is called after each piece.
+void Drain(int out_fd, int err_fd, Finished* finished, const std::function<void()>& on_read) {
   std::array<pollfd, 2> fds = {{{out_fd, POLLIN, 0}, {err_fd, POLLIN, 0}}};
   std::array<std::string*, 2> texts = {&finished->out, &finished->err};
   std::array<char, 65536> buffer{};
@@ -33,6 +35,7 @@ void Drain(int out_fd, int err_fd, Finished* finished) {
       const ssize_t got = ::read(fds[i].fd, buffer.data(), buffer.size());
       if (got > 0) {
         texts[i]->append(buffer.data(), static_cast<size_t>(got));
+        on_read();
       } else {
         ::close(fds[i].fd);
         fds[i].fd = -1;
@@ -46,7 +49,8 @@ void Drain(int out_fd, int err_fd, Finished* finished) {
 fs::path Program() { return fs::path(KERNEL_EVOLVE_BUILD_DIR) / "bin/kernel-evolve"; }
 
 Finished Run(const fs::path& program, const std::vector<std::string>& arguments,
-             const std::map<std::string, std::string>& environment, const fs::path& folder) {
+             const std::map<std::string, std::string>& environment, const fs::path& folder,
+             const std::string& interrupt_at) {
   std::vector<std::string> words = {program.string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -76,7 +80,12 @@ Finished Run(const fs::path& program, const std::vector<std::string>& arguments,
   ::close(out[1]);
   ::close(err[1]);
   Finished finished;
-  Drain(out[0], err[0], &finished);
+  bool waiting = !interrupt_at.empty();
+  Drain(out[0], err[0], &finished, [&] {
+    if (!waiting || finished.out.find(interrupt_at) == std::string::npos) return;
+    waiting = false;
+    ::kill(child, SIGINT);
+  });
   int status = 0;
   ::waitpid(child, &status, 0);
   finished.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

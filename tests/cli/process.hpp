@@ -18,10 +18,11 @@ struct Finished {
 std::filesystem::path Program();
 
 // Runs `program` with `arguments` in `folder` (the current one when empty). `environment` adds to
-// or replaces variables; an empty value removes one. Standard input is empty.
+// or replaces variables; an empty value removes one. Standard input is empty. With `interrupt_at`
+// it gets one SIGINT, as soon as its standard output holds that text.
 Finished Run(const std::filesystem::path& program, const std::vector<std::string>& arguments,
              const std::map<std::string, std::string>& environment = {},
-             const std::filesystem::path& folder = {});
+             const std::filesystem::path& folder = {}, const std::string& interrupt_at = {});
 
 inline Finished KernelEvolve(const std::vector<std::string>& arguments,
                              const std::map<std::string, std::string>& environment = {},

@@ -166,6 +166,55 @@ EvaluatorBinding Bounded(EvaluatorBinding binding, const TypeInfo& type, const S
   return binding;
 }
 
+// The evaluator under test and all that it runs in. `Ask` may be called from several threads.
+class Bench {
+ public:
+  Bench(const Bindings& bindings, Registry& registry, std::vector<WorkerOptions> workers,
+        uint64_t seed)
+      : evaluator_(bindings.evaluator),
+        type_(*registry.Find(TypeKind::kEvaluator, evaluator_.evaluator)),
+        registry_(registry),
+        seed_(seed),
+        workers_(std::move(workers)) {}
+
+  const std::string& name() const { return evaluator_.evaluator; }
+  const TypeInfo& type() const { return type_; }
+  uint64_t seed() const { return seed_; }
+  bool usable() const { return !scratch_.path().empty(); }
+
+  Result<Json> Evaluate(const Specimen& specimen) {
+    return Ask("full", specimen,
+               Json::Obj({{"id", fs::path(specimen.file).stem().string()},
+                          {"code", specimen.code},
+                          {"origin", "user"}}));
+  }
+
+  // What is wrong with the parameters, or missing here, is told by the trial of a task, too: once,
+  // and not for each candidate.
+  Status Try(const Json& task) {
+    if (!type_.interface.Flag("tries_tasks")) return {};
+    Specimen unbound;
+    unbound.task = task;
+    const Result<Json> verdict = Ask("task", unbound, Json::Obj());
+    return verdict ? Status() : verdict.error();
+  }
+
+ private:
+  Result<Json> Ask(const char* asked, const Specimen& specimen, const Json& candidate) {
+    RunObserver nobody;
+    // One folder and one seed for all, so that a judge's process serves all of a task.
+    return EvaluateOnce(Bounded(evaluator_, type_, specimen), specimen.task, candidate, asked,
+                        seed_, registry_, workers_, nobody, scratch_.path(), Interrupted());
+  }
+
+  const EvaluatorBinding evaluator_;
+  const TypeInfo& type_;
+  Registry& registry_;
+  const uint64_t seed_;
+  const Scratch scratch_;
+  WorkerPool workers_;
+};
+
 Result<std::vector<Mechanism>> Corpus(const Arguments& arguments) {
   const fs::path folder =
       arguments.Has("--corpus") ? fs::path(arguments.Get("--corpus")) : ThisInstallation().corpus();
@@ -178,27 +227,25 @@ Result<std::vector<Mechanism>> Corpus(const Arguments& arguments) {
   return Chosen(*std::move(all), names);
 }
 
-void PrintHead(std::FILE* out, const std::string& evaluator, const SelfTest& test, size_t at_once,
-               uint64_t seed) {
+void PrintHead(std::FILE* out, const Bench& bench, const SelfTest& test, size_t at_once) {
   const size_t mechanisms = test.results().size();
   std::fprintf(out,
                "Testing the evaluator '%s': %zu mechanism%s, %zu candidates, %zu at once, %s\n",
-               evaluator.c_str(), mechanisms, mechanisms == 1 ? "" : "s", test.jobs(), at_once,
-               ("seed " + std::to_string(seed)).c_str());
+               bench.name().c_str(), mechanisms, mechanisms == 1 ? "" : "s", test.jobs(), at_once,
+               ("seed " + std::to_string(bench.seed())).c_str());
   std::fflush(out);
 }
 
-int Report(const Arguments& arguments, const std::string& evaluator, const SelfTest& test,
-           uint64_t seed, double seconds) {
+int Report(const Arguments& arguments, const Bench& bench, const SelfTest& test, double seconds) {
   const Tally tally = Count(test.results());
   if (arguments.Has("--json")) {
     Json json = TallyJson(test.results());
-    json["evaluator"] = evaluator;
-    json["seed"] = static_cast<int64_t>(seed);
+    json["evaluator"] = bench.name();
+    json["seed"] = static_cast<int64_t>(bench.seed());
     json["seconds"] = seconds;
     std::printf("%s\n", json.Dump(2).c_str());
   } else {
-    std::printf("\n%s (%s, %s)\n", TallyLine(tally).c_str(), evaluator.c_str(),
+    std::printf("\n%s (%s, %s)\n", TallyLine(tally).c_str(), bench.name().c_str(),
                 FormatSeconds(seconds).c_str());
   }
   return tally.good ? kExitOk : kExitFailed;
@@ -229,46 +276,36 @@ int TestEvaluator(const Arguments& arguments) {
   if (!seed) return Fail(seed.error());
   const Result<std::vector<WorkerOptions>> options = WorkersFor(arguments, bindings->launch);
   if (!options) return Fail(options.error());
-  const Scratch scratch;
-  if (scratch.path().empty()) {
+  Bench bench(*bindings, *registry, *options, *seed);
+  if (!bench.usable()) {
     return Fail(MissingEnvironment("no temporary folder can be made; set TMPDIR to one"));
   }
-
-  const std::string& name = bindings->evaluator.evaluator;
-  const TypeInfo* type = registry->Find(TypeKind::kEvaluator, name);
-  const Standard standard{type->interface.Text("class") != "modelled", name == kDefaultEvaluator};
+  const Standard standard{bench.type().interface.Text("class") != "modelled",
+                          bench.name() == kDefaultEvaluator};
   std::FILE* const out = arguments.Has("--json") ? stderr : stdout;
   SelfTest test(*mechanisms, standard, out);
   const size_t at_once = AtOnce(test.jobs());
   WatchInterrupts();
-  PrintHead(out, name, test, at_once, *seed);
+  PrintHead(out, bench, test, at_once);
   const auto start = std::chrono::steady_clock::now();
-  {
-    WorkerPool workers(*options);
-    RunObserver nobody;
-    test.Run(
-        [&](const Specimen& specimen) {
-          const Json candidate = Json::Obj({{"id", fs::path(specimen.file).stem().string()},
-                                            {"code", specimen.code},
-                                            {"origin", "user"}});
-          // One folder and one seed for all, so that a judge's process serves all of a task.
-          return EvaluateOnce(Bounded(bindings->evaluator, *type, specimen), specimen.task,
-                              candidate, "full", *seed, *registry, workers, nobody, scratch.path(),
-                              Interrupted());
-        },
-        at_once);
+  std::optional<Error> broken;
+  if (Status tried = bench.Try(mechanisms->front().specimens.front().task); !tried.ok()) {
+    broken = tried.error();
+  } else {
+    test.Run([&bench](const Specimen& specimen) { return bench.Evaluate(specimen); }, at_once);
+    broken = test.broken();
   }
   if (Interrupted()) {
     std::fprintf(stderr, "kernel-evolve: interrupted after %zu of %zu mechanisms\n", test.through(),
                  test.results().size());
     return kExitInterrupted;
   }
-  if (std::optional<Error> error = test.broken()) {
-    if (error->error_class == ErrorClass::kValidation) error->exit_code = kExitBadInput;
-    return Fail(*error);
+  if (broken) {
+    if (broken->error_class == ErrorClass::kValidation) broken->exit_code = kExitBadInput;
+    return Fail(*broken);
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  return Report(arguments, name, test, *seed, took.count());
+  return Report(arguments, bench, test, took.count());
 }
 
 }  // namespace kernel_evolve::cli

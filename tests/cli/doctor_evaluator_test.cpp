@@ -133,7 +133,7 @@ TEST(DoctorEvaluator, WhatNeedsAGpuIsLeftOutByAModel) {
 TEST(DoctorEvaluator, NoVerdictIsNoPass) {
   Corpus corpus;
   corpus.Add("offset", kWrong);
-  const Finished finished = corpus.Test("{use: imagined_clock, with: {says: internal}}");
+  const Finished finished = corpus.Test("{use: imagined_model, with: {says: internal}}");
   EXPECT_EQ(finished.exit_code, 1) << finished.err;
   EXPECT_THAT(finished.out, HasSubstr("offset/exploit.py: no verdict: there is no oracle here"));
   EXPECT_THAT(finished.out, HasSubstr("0 of 1 exploits are no win, 0 of 1 honest twins pass"));
@@ -142,16 +142,22 @@ TEST(DoctorEvaluator, NoVerdictIsNoPass) {
 TEST(DoctorEvaluator, WhatAllWouldMeetIsOneSentence) {
   Corpus corpus;
   corpus.Add("offset", kWrong);
-  const Finished without = corpus.Test("{use: imagined_clock, with: {says: unavailable}}");
-  EXPECT_EQ(without.exit_code, 3);
-  EXPECT_THAT(without.err, HasSubstr("there is no oracle here"));
-  EXPECT_THAT(without.out, Not(HasSubstr("exploits are no win")));
+  // Found by the trial of a task, or by the first candidates where there is none.
+  for (const std::string use : {"imagined_clock", "imagined_model"}) {
+    const Finished without = corpus.Test("{use: " + use + ", with: {says: unavailable}}");
+    EXPECT_EQ(without.exit_code, 3);
+    EXPECT_THAT(without.err, HasSubstr("there is no oracle here"));
+    EXPECT_THAT(without.out, Not(HasSubstr("exploits are no win")));
+  }
   const Finished wrong = corpus.Test("{use: imagined_clock, with: {say: win}}");
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("did you mean 'says'?"));
   const Finished unknown = corpus.Test("{use: imagined_clok}");
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("did you mean 'imagined_clock'?"));
+  const Finished trial = corpus.Test("{use: imagined_clock, with: {says: no_trial}}");
+  EXPECT_EQ(trial.exit_code, 3) << trial.out;
+  EXPECT_THAT(trial.err, HasSubstr("there is no oracle for tasks"));
   const Finished python = corpus.Test("", {"--python", "/nowhere/python3"});
   EXPECT_EQ(python.exit_code, 3);
   EXPECT_THAT(python.err, HasSubstr("/nowhere/python3"));
@@ -160,10 +166,13 @@ TEST(DoctorEvaluator, WhatAllWouldMeetIsOneSentence) {
 TEST(DoctorEvaluator, CtrlCEndsItAtOnce) {
   Corpus corpus;
   corpus.Add("offset", kWrong);
-  const Finished finished =
-      corpus.Test("{use: imagined_clock, with: {says: nothing}}", {}, "2 candidates");
-  EXPECT_EQ(finished.exit_code, 130) << finished.err;
-  EXPECT_THAT(finished.err, HasSubstr("interrupted after 0 of 1 mechanisms"));
+  // The one is stopped while a task is tried, the other while candidates are.
+  for (const std::string use : {"imagined_clock", "imagined_model"}) {
+    const Finished finished =
+        corpus.Test("{use: " + use + ", with: {says: nothing}}", {}, "2 candidates");
+    EXPECT_EQ(finished.exit_code, 130) << finished.err;
+    EXPECT_THAT(finished.err, HasSubstr("interrupted after 0 of 1 mechanisms"));
+  }
 }
 
 TEST(DoctorEvaluator, AMechanismThatIsNotThereIsNamed) {

@@ -15,8 +15,12 @@ class Imagined : public Resumable {
     if (says == "unavailable" || says == "internal") {
       return Outcome::Error(says, "there is no oracle here");
     }
+    const json& request = event.at("request");
+    if (request.at("asked") == "task" && says == "no_trial") {
+      return Outcome::Error("unavailable", "there is no oracle for tasks");
+    }
     const bool win = says == "win";
-    return EvaluatorDone({{"asked", "full"},
+    return EvaluatorDone({{"asked", request.at("asked")},
                           {"stage", "oracle"},
                           {"code", win ? "splendid" : "dull"},
                           {"ok", true},
@@ -28,7 +32,8 @@ class Imagined : public Resumable {
 };
 
 constexpr char kParams[] = R"({"type": "object", "properties": {
-    "says": {"enum": ["win", "no_win", "nothing", "unavailable", "internal"], "default": "win"}},
+    "says": {"enum": ["win", "no_win", "nothing", "unavailable", "internal",
+    "no_trial"], "default": "win"}},
     "additionalProperties": false})";
 
 }  // namespace
@@ -37,4 +42,4 @@ KERNEL_EVOLVE_PLUGIN("imagined_evaluators", "1.0.0",
                      Evaluator<Imagined>("imagined_model", "Says the same of all", kParams,
                                          R"({"class": "modelled"})"),
                      Evaluator<Imagined>("imagined_clock", "Says the same of all", kParams,
-                                         R"({"class": "tape"})"))
+                                         R"({"class": "tape", "tries_tasks": true})"))

@@ -13,6 +13,11 @@ _LOOKS = ("callable", "dir", "hasattr", "id", "isinstance", "issubclass", "len",
           "str")
 _MANY = 1000  # elements of a container of others that are looked at
 _WORK = 1_500_000  # nodes visited and things carried; 256 KiB of kernels need a tenth of it
+_LEAVES = frozenset({
+    ast.Constant, ast.Pass, ast.Break, ast.Continue, *ast.expr_context.__subclasses__(),
+    *ast.operator.__subclasses__(), *ast.unaryop.__subclasses__(), *ast.cmpop.__subclasses__(),
+    *ast.boolop.__subclasses__(),
+})  # fmt: skip
 
 _TYPE = Value([Ref("type", type)])
 
@@ -61,10 +66,14 @@ class Expressions:
     def value(self, node: ast.AST) -> Value:
         """What `node` may stand for; binds what it binds."""
         kind = type(node)
+        if kind in _LEAVES:
+            return EMPTY
         visit = self._visits.get(kind)
         if visit is None:
             visit = self._visits[kind] = getattr(self, f"_{kind.__name__}", self._parts)
-        self._spend(1)
+        self._work += 1
+        if self._work > _WORK:
+            raise TooTangled
         found = visit(node)
         if not found:
             return EMPTY
@@ -102,21 +111,15 @@ class Expressions:
     def _parts(self, node: ast.AST) -> Value:
         """Visits all below; of an expression that yields one of its parts, that."""
         found = []
-        for name in node._fields:
-            child = getattr(node, name, None)
-            for part in child if isinstance(child, list) else (child,):
+        for child in vars(node).values():
+            for part in child if type(child) is list else (child,):
                 if isinstance(part, ast.AST):
                     value = self.value(part)
                     if value and isinstance(part, ast.expr):
                         found.append(value)
-        return self._merged(found) if isinstance(node, ast.expr) else EMPTY
+        return self._merged(found) if found and isinstance(node, ast.expr) else EMPTY
 
     # -- expressions --------------------------------------------------------------------------
-
-    def _Constant(self, _node: ast.Constant) -> Value:
-        return EMPTY
-
-    _Load = _Store = _Del = _Pass = _Constant
 
     def _Tuple(self, node: ast.AST) -> Value:
         return self._wrapped(self._parts(node))

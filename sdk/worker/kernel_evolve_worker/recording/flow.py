@@ -10,7 +10,7 @@ until nothing new is found; a source for which that takes too long raises TooTan
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kernel_evolve_worker.recording.expressions import Expressions
@@ -18,15 +18,19 @@ from kernel_evolve_worker.recording.names import EMPTY, Ref, Value, has, importe
 
 
 class Flow(Expressions):
-    """See the module's text. may_import: whether a dotted name may be imported at all."""
+    """See the module's text. may_import: whether a dotted name may be imported at all.
+
+    nodes: all nodes of the tree, parents first, but those that say nothing. bindings: each node
+    that gives a name a meaning, with the name.
+    """
 
     def __init__(self, tree: ast.AST, may_import: Callable[[str], bool]) -> None:
         super().__init__(may_import)
         self._within: list[str] = []
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                self.classes.add(node.name)
-            self.bound.update(bound_names(node))
+        self.nodes = _nodes(tree)
+        self.bindings = [(node, name) for node in self.nodes for name in _bound_names(node)]
+        self.bound.update(name for _, name in self.bindings)
+        self.classes.update(node.name for node in self.nodes if type(node) is ast.ClassDef)
         self._new = True
         while self._new:
             self._new = False
@@ -226,15 +230,36 @@ class Flow(Expressions):
         return below if below.value.__spec__ is not None else None  # there is no such module
 
 
-def bound_names(node: ast.AST) -> list[str]:
+def _nodes(tree: ast.AST) -> list[ast.AST]:
+    """What ast.walk gives, but contexts and operators: in a fifth of its time."""
+    found = [tree]
+    for node in found:  # grows
+        for child in vars(node).values():
+            if type(child) is list:
+                found += [part for part in child if isinstance(part, ast.AST)]
+            elif isinstance(child, ast.AST) and not isinstance(child, _SILENT):
+                found.append(child)
+    return found
+
+
+_SILENT = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop)
+
+
+def _bound_names(node: ast.AST) -> Sequence[str]:
     """The names that one node gives a meaning, in any of the ways that there are."""
-    if isinstance(node, ast.Name):
-        return [] if isinstance(node.ctx, ast.Load) else [node.id]
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return [node.name]
-    if isinstance(node, ast.arg):
-        return [node.arg]
-    if isinstance(node, ast.alias):
-        return [node.asname or node.name.partition(".")[0]]
-    names = (getattr(node, "name", None), getattr(node, "rest", None))
-    return [name for name in names if isinstance(name, str)]
+    kind = type(node)
+    fields = _NAME_FIELDS.get(kind)
+    if fields is None:
+        fields = _NAME_FIELDS[kind] = tuple({"name", "rest"} & set(kind._fields))
+    if not fields:
+        return ()
+    if kind is ast.Name:
+        return () if type(node.ctx) is ast.Load else (node.id,)
+    if kind is ast.alias:
+        return (node.asname or node.name.partition(".")[0],)
+    return [name for name in (getattr(node, field, None) for field in fields)
+            if isinstance(name, str)]
+
+
+# The fields of each kind of node that may hold a name which it binds.
+_NAME_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {ast.Name: ("id",), ast.arg: ("arg",)}

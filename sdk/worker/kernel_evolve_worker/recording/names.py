@@ -56,6 +56,9 @@ class Value:
         return (_keep(self.here, other.here.values())
                 | _keep(self.inside, other.inside.values()))
 
+    def __bool__(self) -> bool:
+        return bool(self.here or self.inside)
+
     def __len__(self) -> int:
         return len(self.here) + len(self.inside)
 

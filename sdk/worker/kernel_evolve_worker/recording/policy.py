@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import gc
 import inspect
 import sys
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from functools import lru_cache
 from typing import Any
 
 from kernel_evolve_worker.recording.expressions import TooTangled
-from kernel_evolve_worker.recording.flow import Flow, bound_names
+from kernel_evolve_worker.recording.flow import Flow
 from kernel_evolve_worker.recording.names import Ref, Value, imported, member
 from kernel_evolve_worker.recording.rules import (
     ADVICE,
@@ -52,7 +53,20 @@ class Refusal:
 
 
 def check(source: str) -> Refusal | None:
-    """The first reason to refuse `source`, in the order of its lines, or None."""
+    """The first reason to refuse `source`, in the order of its lines, or None.
+
+    Collects no garbage meanwhile: looking through a growing tree costs as much as all the rest.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return _check(source)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _check(source: str) -> Refusal | None:
     if len(source.encode("utf-8", "replace")) > MAX_SOURCE_BYTES:
         return Refusal("policy", "too_large",
                        f"the file is larger than {MAX_SOURCE_BYTES // 1024} KiB.", None)
@@ -70,17 +84,16 @@ def check(source: str) -> Refusal | None:
         return Refusal("parse", "syntax_error", "the file is nested too deeply to be parsed.", None)
     try:
         _leave_out_main(tree)
-        found = _Checker(tree).found
+        checker = _Checker(tree)
     except RecursionError:
         return Refusal("parse", "syntax_error", "the file is nested too deeply to be parsed.", None)
     except TooTangled:
         return Refusal("policy", "forbidden_name",
                        "the file hands modules on in more ways than can be followed: write torch, "
                        "triton and what is in them where you use them.", None)
-    if found:
-        return found[0]
-    classes = [n.name for n in ast.walk(tree) if isinstance(n, ast.ClassDef)]
-    if "ModelNew" not in classes:
+    if checker.found:
+        return checker.found[0]
+    if "ModelNew" not in checker.flow.classes:
         return Refusal("policy", "no_model_new",
                        "the file has no class ModelNew: define one with the reference's "
                        "constructor and forward.", None)
@@ -109,12 +122,12 @@ class _Checker:
         self._called: set[int] = set()  # what is called, or decorates
         self._named: set[int] = set()  # what is asked for its __name__ only
         self._visits: dict[type, Callable[[Any], None] | None] = {}
-        for node in ast.walk(tree):  # parents first
+        for node, name in self.flow.bindings:
+            self._may_bind(node, name)
+        for node in self.flow.nodes:  # parents first
             kind = type(node)
             if kind not in self._visits:
                 self._visits[kind] = getattr(self, f"_{kind.__name__}", None)
-            for name in bound_names(node):
-                self._may_bind(node, name)
             visit = self._visits[kind]
             if visit is not None:
                 visit(node)

@@ -160,6 +160,28 @@ class Faults(unittest.TestCase):
         tl.store(out + i, tl.load(x + i, mask=i < count), mask=i < count)"""
         self.assertEqual(self.copy(body).faults, [])
 
+    def test_an_assumption_that_does_not_hold(self) -> None:
+        body = """tl.assume(count % 64 == 0)
+        tl.store(out + i, tl.load(x + i, mask=i < count), mask=i < count)"""
+        fault = self.only(self.copy(body))
+        self.assertEqual((fault["kind"], fault["line"]),
+                         ("false_hint", line_of(self.kernel, "assume")))
+        self.assertEqual(self.copy(body, size=1024).faults, [])
+
+    def test_an_assumption_counts_where_it_is_reached(self) -> None:
+        body = """if tl.program_id(0) > 0:
+            tl.assume(tl.program_id(0) >= 1)
+        tl.store(out + i, tl.load(x + i, mask=i < count), mask=i < count)"""
+        self.assertEqual(self.copy(body).faults, [])
+
+    def test_the_alignment_of_addresses(self) -> None:
+        body = """at = tl.multiple_of(x + i + {shift}, {bytes})
+        tl.store(out + i, tl.load(at, mask=i + {shift} < count, other=0.0), mask=i < count)"""
+        for shift, size, kinds in ((1, 16, ["false_hint"]), (1, 4, []), (4, 16, []), (4, 1024, [])):
+            with self.subTest(shift=shift, size=size):
+                faults = self.copy(body.format(shift=shift, bytes=size)).faults
+                self.assertEqual([fault["kind"] for fault in faults], kinds)
+
     def test_an_access_is_checked_against_the_storage_of_a_view(self) -> None:
         body = "tl.store(out + i, tl.load(x + i, mask=i < count + 100), mask=i < count)"
         forward = """

@@ -1,4 +1,4 @@
-"""Checks what a kernel promised the compiler: tl.multiple_of, tl.max_contiguous, tl.max_constancy.
+"""Checks what a kernel promised the compiler: tl.multiple_of and its kin, and tl.assume.
 
 The compiler merges lanes into wide accesses where it believes a promise; a false one reads or
 writes other addresses on a GPU without any error.
@@ -6,6 +6,7 @@ writes other addresses on a GPU without any error.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -14,6 +15,9 @@ import torch
 from .ttir_parser import Op
 
 _HINT = re.compile(r"tt\.(contiguity|divisibility|constancy) = dense<(\[[^\]]*\]|\d+)>")
+
+
+_WIDEST = 16  # bytes of the widest access: more alignment than that changes nothing
 
 
 def of(op: Op) -> list[tuple[str, list[int]]]:
@@ -63,7 +67,7 @@ def broken(kind: str, values: list[int], value: torch.Tensor) -> torch.Tensor | 
 
 def check(run: Any, op: Op, result: Any) -> None:
     """Reports the promises on `op` that `result` breaks."""
-    from .values import Affine, Pointer, dense
+    from .values import Affine, Pointer, dense, dtype_of
 
     if isinstance(result, Pointer):
         value = dense(result.offset)
@@ -75,7 +79,9 @@ def check(run: Any, op: Op, result: Any) -> None:
         return
     for kind, values in of(op):
         if isinstance(result, Pointer) and kind == "divisibility":
-            continue  # speaks of addresses in bytes; the buffer's own alignment is not modelled
+            # Speaks of addresses in bytes; buffers begin at multiples of _WIDEST.
+            size = dtype_of(result.element).itemsize
+            values = [max(1, math.gcd(number, _WIDEST) // size) for number in values]
         lanes = broken(kind, values, value)
         if lanes is None:
             continue
@@ -84,3 +90,12 @@ def check(run: Any, op: Op, result: Any) -> None:
             if not bool(lanes.any()):
                 continue
         run.memory.report_hint(op.line, lanes, value)
+
+
+def assumed(run: Any, op: Op, condition: torch.Tensor) -> None:
+    """Reports the programs in which what tl.assume says doesn't hold."""
+    lanes = ~condition.to(torch.bool)
+    if run.active is not None:
+        lanes = lanes & run.active.reshape([-1] + [1] * (lanes.dim() - 1))
+    if bool(lanes.any()):
+        run.memory.report_hint(op.line, lanes, condition.to(torch.int64))

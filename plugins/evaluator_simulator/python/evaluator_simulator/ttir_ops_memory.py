@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from . import hints
 from .registry import operation
 from .values import Affine, Descriptor, Pointer, Uncovered, dense, dtype_of
 
@@ -226,6 +227,11 @@ def _descriptor_store(run: Run, op: Op, args: list[Any]) -> Any:
 
 
 @operation("tt.print", "tt.assert", "gpu.barrier", "ttg.barrier", "ttg.local_barrier",
-           "llvm.intr.assume", "nvvm.barrier0")
+           "nvvm.barrier0")
 def _nothing(run: Run, op: Op, args: list[Any]) -> Any:
     return None
+
+
+@operation("llvm.intr.assume")
+def _assume(run: Run, op: Op, args: list[Any]) -> Any:
+    hints.assumed(run, op, dense(args[0]))

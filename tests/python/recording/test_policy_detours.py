@@ -6,7 +6,7 @@ import unittest
 
 import torch
 from kernel_evolve_worker.recording.policy import check
-from support import candidate
+from support import SCALE, candidate
 
 HEAD = "import math, functools, typing, enum, abc, dataclasses, warnings\n"
 
@@ -70,6 +70,14 @@ DETOURS = {
         "@dataclasses.dataclass\nclass P:\n    a: object\ndataclasses.asdict(P(torch))['a'].os",
         "next(iter([torch])).os",
         "def f():\n    try: return torch\n    finally: pass\nf().os",
+        "nn.ReLU().compile()",
+        "class A(nn.Module):\n    def f(self): getattr(self, 'compile')()",
+        "class A(nn.ReLU): pass\nA.mro()[1]",
+        "scale.bench_time",
+        "T = type(1)\nclass A(T): pass",
+        "f = torch.backends.cuda.enable_flash_sdp",
+        "from torch.backends.cudnn import set_flags",
+        "import contextlib\ncontextlib.redirect_stdout(None)",
         "def f(): raise StopIteration(torch)\ntry: f()\nexcept StopIteration as e: e.value.os",
     ),
     "monkey_patch": (
@@ -78,12 +86,32 @@ DETOURS = {
         "list.append(warnings.filters, 1)",
         "functools.wraps(nn.ReLU)(nn.functional)",
         "dataclasses.dataclass(nn.ReLU)",
+        "torch.utils.set_module(nn.ReLU, 'x')",
+        "nn.Module.register_buffer(nn.functional, 'x', None)",
+        "nn.Module.train(nn.ReLU)",
+        "type(torch.ones(1)).add = None",
+        "T = type(torch.ones(1))\nT.add = None",
+        "[T] = [type(nn.ReLU())]\nfor T.forward in [None]: pass",
     ),
     "import": (
         "if __name__ == '__main__':\n    pass\nelse:\n    import os",
         "def h(f):\n    if __name__ == '__main__': import os",
     ),
 }
+
+# Changes of what Triton keeps on a kernel, which is called scale.
+KERNELS = (
+    "scale.run = None",
+    "scale._src = ''",
+    "scale.device_caches[0] = {}",
+    "scale.pre_run_hooks.append(print)",
+    "scale.params[0].is_constexpr = True",
+    "del scale.cache",
+    "K = {'a': [scale]}\nK['a'][0].fn = None",
+    "def f(k): k.run = None\nf(scale)",
+    "def f(x): pass\nk = triton.autotune(configs=[], key=[])(triton.jit(f))\nk.configs[0] = 1",
+    "j = triton.jit\n@j(noinline=True)\ndef k(x): pass\nk.hash = 'a'",
+)
 
 
 class Detours(unittest.TestCase):
@@ -95,6 +123,14 @@ class Detours(unittest.TestCase):
                     self.assertIsNotNone(refusal)
                     self.assertEqual(refusal.code, code, refusal)
                     self.assertRegex(refusal.reason, r"^line \d+: .*[;:,] .*\.$")
+
+    def test_what_triton_keeps_on_a_kernel(self) -> None:
+        for statement in KERNELS:
+            with self.subTest(statement):
+                refusal = check(candidate(kernel=SCALE + statement))
+                self.assertEqual(getattr(refusal, "code", None), "monkey_patch", refusal)
+                self.assertIn(" of a kernel belongs to Triton and may not be changed; say it in ",
+                              refusal.reason)
 
     def test_a_detour_of_many_steps(self) -> None:
         """Each name is given its meaning below the place where it is used."""

@@ -57,6 +57,19 @@ IDIOMS = (
     "major, minor = torch.cuda.get_device_capability()\nHOPPER = (major, minor) >= (9, 0)",
     "def grid(n):\n    return (min(triton.cdiv(n, 64), 132),)",
     "@torch.no_grad()\ndef f(x): return x\nwith torch.inference_mode(): pass",
+    "@triton.jit\ndef scale(x): pass\nscale.note = 1\n"
+    "names = scale.arg_names, scale.__name__, scale.fn.__name__\n"
+    "@triton.jit\ndef k(x): pass\nclass Launch:\n"
+    "    def __init__(self, kernel):\n        self.kernel = kernel\n        self.cache = {}\n"
+    "        self.fn = self.run = None\n    def compile(self, x):\n"
+    "        self.cache[x.shape] = self.kernel[(1,)](x)\n        return self.cache\n"
+    "launch = Launch(k)\nlaunch.compile(1).update({})\nlaunch.kernel = scale",
+    "@triton.autotune([triton.Config({'B': 64}, pre_hook=lambda a: a['x'].zero_())], key=['n'],\n"
+    "                 reset_to_zero=['x'], restore_value=['n'], pre_hook=None, post_hook=None,\n"
+    "                 do_bench=lambda call, quantiles: [1.0])\n"
+    "@triton.jit(repr=lambda s: 'k', launch_metadata=lambda *a: {}, noinline=True,\n"
+    "            do_not_specialize=['n'])\ndef k(x, n, B: tl.constexpr): pass\n"
+    "best = k.best_config, k.configs, len(k.cache)",
     # -- modules
     "import torch.nn.functional as F\n"
     "ACT = {'relu': F.relu, 'gelu': F.gelu, None: lambda x: x}\nclass Block(nn.Module):\n"
@@ -73,6 +86,7 @@ IDIOMS = (
     "        nn.init.uniform_(self.weight, -1, 1)\n        self.weight.data.fill_(1.0)\n"
     "        with torch.no_grad():\n            self.layers[0].bias.zero_()",
     "class A(nn.Module):\n    def extra_repr(self):\n"
+    "        type(self).shown = True\n"
     "        return f'{self.__class__.__name__} of {type(self).__name__}, {self.n=}'",
     "def forward(input, help=None, *, id=0, len=1, exit=2, type=3):\n"
     "    return input.sum() + help if isinstance(input, torch.Tensor) else input",
@@ -152,6 +166,8 @@ IDIOMS = (
     "    p.data = p.data.contiguous()\nm.weight.requires_grad = False",
     "if hasattr(torch, 'float8_e4m3fn'):\n    F8 = torch.float8_e4m3fn\n"
     "make = tl.make_tensor_descriptor if hasattr(tl, 'make_tensor_descriptor') else None",
+    "tf32 = torch.backends.cuda.matmul.allow_tf32\ng = lambda x, *_, **__: type(x)(x)\n"
+    "__ = [0 for __ in range(3)]",
     "def f(fn, *tensors): return fn(*[t.contiguous() for t in tensors])\n"
     "y = f(torch.add, torch.ones(1), torch.ones(1))\nz = f(F_relu := nn.functional.relu, y)",
 )

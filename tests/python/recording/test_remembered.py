@@ -8,7 +8,7 @@ import unittest
 
 import torch
 from kernel_evolve_worker.recording.foreign import first_foreign_change, foreign_state
-from kernel_evolve_worker.recording.policy import ALLOWED_MODULES
+from kernel_evolve_worker.recording.rules import ALLOWED_MODULES
 from kernel_evolve_worker.recording.remembered import Opaque, first_change, remembered
 
 HEAD = """

@@ -7,7 +7,16 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kernel_evolve_worker.recording.names import EMPTY, Ref, Value, has, member
+from kernel_evolve_worker.recording.names import (
+    EMPTY,
+    KERNEL,
+    Ref,
+    SomeClass,
+    Value,
+    has,
+    kernel_makers,
+    member,
+)
 
 _LOOKS = ("callable", "dir", "hasattr", "id", "isinstance", "issubclass", "len", "print", "repr",
           "str")
@@ -20,6 +29,8 @@ _LEAVES = frozenset({
 })  # fmt: skip
 
 _TYPE = Value([Ref("type", type)])
+_SOME_CLASS = Value([Ref("type(...)", SomeClass)])
+KERNEL_VALUE = Value([Ref("a kernel", KERNEL)])
 
 
 class TooTangled(Exception):
@@ -238,14 +249,18 @@ class Expressions:
         if plain and node.func.id in _LOOKS:
             return EMPTY
         if id(type) in callee.here and len(given) == 1:
-            own = isinstance(node.args[0], ast.Name) and node.args[0].id in self.classes
-            return self._merged([_TYPE if own else EMPTY, *(
+            name = node.args[0].id if isinstance(node.args[0], ast.Name) else None
+            if not given[0] and name not in self.classes:
+                return EMPTY if name in ("self", "cls") else _SOME_CLASS
+            return self._merged([_TYPE if name in self.classes else EMPTY, *(
                 Value([Ref(f"type({ref.dotted})", type(ref.value))]) for ref in given[0].refs
                 if isinstance(ref.value, type))])
         everything = self._merged([*given, *(value for _, value in named)])
         if everything:
             self._pass(node, given, named, self._spread(everything))
         found = [self._results.get(called_name(node.func) or "", EMPTY)]
+        if self._makes_kernels(callee):
+            found.append(KERNEL_VALUE)
         if isinstance(node.func, ast.Lambda):
             found.append(callee)
         # A function of others may give back what it got, alone or among other things.
@@ -259,6 +274,10 @@ class Expressions:
                 self._hold(node.func.value, Value(carried))
             found.append(self._made(carried, carried))
         return self._merged([*found, self._loose])
+
+    def _makes_kernels(self, value: Value) -> bool:
+        """Whether a call of it makes a kernel, or a decorator that does."""
+        return id(KERNEL) in value.here or not kernel_makers().isdisjoint(value.here)
 
     def _pass(self, node: ast.Call, given: list[Value], named: list[tuple[str | None, Value]],
               everything: Value) -> None:

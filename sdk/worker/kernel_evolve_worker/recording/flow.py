@@ -13,7 +13,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kernel_evolve_worker.recording.expressions import Expressions
+from kernel_evolve_worker.recording.expressions import KERNEL_VALUE, Expressions
 from kernel_evolve_worker.recording.names import EMPTY, Ref, Value, has, imported
 
 
@@ -141,7 +141,10 @@ class Flow(Expressions):
                    for x in node.decorator_list):
                 self._all_parameters(node.args, self._attributes.get(node.name, EMPTY))
         self._defaults(node.args)
-        return self._body(node, [*node.decorator_list, node.returns, *node.body])
+        self._body(node, [*node.decorator_list, node.returns, *node.body])
+        if any(self._makes_kernels(self.of(x)) for x in node.decorator_list):
+            self._named(node.name, KERNEL_VALUE)
+        return EMPTY
 
     _AsyncFunctionDef = _FunctionDef
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+import triton
+
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _MISSING = object()
 
@@ -82,6 +84,38 @@ def _keep(known: dict[int, Ref], refs: Iterable[Ref]) -> bool:
 
 
 EMPTY = Value()  # never added to
+
+
+class SomeClass:
+    """Stands for the class of something that can't be told."""
+
+
+class _Kernel:
+    """Stands for every kernel of the source."""
+
+    __slots__ = ()
+
+
+KERNEL = _Kernel()
+
+
+@lru_cache(maxsize=1)
+def kernel_attributes() -> frozenset[str]:
+    """What Triton's kernels have as attributes, tuned or not."""
+    made = triton.jit(_any_kernel)
+    tuned = triton.autotune(configs=[triton.Config({})], key=[])(made)
+    names = {*dir(made), *dir(tuned), *dir(triton.heuristics({})(made))}
+    return frozenset(name for name in names if not name.startswith("__"))
+
+
+def _any_kernel() -> None:
+    pass
+
+
+@lru_cache(maxsize=1)
+def kernel_makers() -> frozenset[int]:
+    """What makes kernels, by identity."""
+    return frozenset(map(id, (triton.jit, triton.autotune, triton.heuristics)))
 
 
 def member(ref: Ref, name: str) -> Ref | None:

@@ -13,26 +13,37 @@ import ast
 import builtins
 import gc
 import inspect
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from kernel_evolve_worker.recording.expressions import TooTangled
 from kernel_evolve_worker.recording.flow import Flow
-from kernel_evolve_worker.recording.names import Ref, Value, imported, member
+from kernel_evolve_worker.recording.names import (
+    KERNEL,
+    SomeClass,
+    Value,
+    kernel_attributes,
+)
+from kernel_evolve_worker.recording.reach import (
+    import_refusal,
+    is_dunder,
+    is_metaclass,
+    is_special,
+    likely,
+    not_allowed,
+    outside,
+    statistics,
+    sure,
+    use_refusal,
+)
 from kernel_evolve_worker.recording.rules import (
-    ADVICE,
-    ALLOWED_DUNDERS,
-    ALLOWED_MODULES,
     BY_TEXT,
     CHANGES,
     DENIED,
     DENIED_CALLS,
     INTERNALS,
     MARKING,
-    OTHERWISE,
     OWN_METHODS,
     OWN_NAMES,
     TELLTALES,
@@ -117,7 +128,7 @@ class _Checker:
     """`found`: the refusals, in the order of the lines; of one line, the innermost first."""
 
     def __init__(self, tree: ast.AST) -> None:
-        self.flow = Flow(tree, lambda dotted: _import_refusal(dotted) is None)
+        self.flow = Flow(tree, lambda dotted: import_refusal(dotted) is None)
         self._found: list[tuple[tuple[int, int, int], Refusal]] = []
         self._called: set[int] = set()  # what is called, or decorates
         self._named: set[int] = set()  # what is asked for its __name__ only
@@ -157,13 +168,13 @@ class _Checker:
                 self.refuse(node, "import", f"import the names from {module} that you need, not *")
             elif self._may_import(node, f"{module}.{alias.name}"):
                 found = self.flow.from_module(module, alias.name)
-                why = _outside(found) if found is not None else None
+                why = outside(found) if found is not None else None
                 if why:
                     self.refuse(node, "import" if found.is_module else "forbidden_name",
-                                _not_allowed(f"{module}.{alias.name}", why))
+                                not_allowed(f"{module}.{alias.name}", why))
 
     def _may_import(self, node: ast.AST, module: str) -> bool:
-        refusal = _import_refusal(module)
+        refusal = import_refusal(module)
         if refusal is not None:
             self.refuse(node, *refusal)
         return refusal is None
@@ -174,8 +185,7 @@ class _Checker:
         if name in BY_TEXT:
             self.refuse(node, "forbidden_name", f"{name} may not be given another meaning; use "
                         "another name")
-        elif name.startswith("__") and name.endswith("__") and (
-                name not in OWN_METHODS or name == "__name__"):
+        elif is_special(name) and (name not in OWN_METHODS or name == "__name__"):
             what = "a method" if isinstance(node, ast.FunctionDef) else "the name"
             self.refuse(node, "forbidden_name", f"{what} {name} is not allowed; use a name "
                         "without underscores")
@@ -184,11 +194,11 @@ class _Checker:
         if not isinstance(node.ctx, ast.Load):
             return
         if node.id in DENIED_CALLS and not (node.id in OWN_NAMES and node.id in self.flow.bound):
-            self.refuse(node, "forbidden_name", _not_allowed(node.id, DENIED_CALLS[node.id]))
+            self.refuse(node, "forbidden_name", not_allowed(node.id, DENIED_CALLS[node.id]))
         elif node.id in BY_TEXT and id(node) not in self._called:
             self.refuse(node, "forbidden_name",
                         f"{node.id} may only be called, with its name as plain text")
-        elif _is_dunder(node.id) and node.id not in OWN_METHODS:
+        elif is_dunder(node.id) and node.id not in OWN_METHODS:
             self.refuse(node, "forbidden_name", f"the name {node.id} is not allowed; use a name "
                         "without underscores")
 
@@ -200,8 +210,13 @@ class _Checker:
         base = self.flow.of(node.value)
         if not self._may_reach(node, base, node.attr):
             return
-        for ref in _sure(base):
-            if isinstance(node.ctx, (ast.Store, ast.Del)):
+        stored = isinstance(node.ctx, (ast.Store, ast.Del))
+        if stored and self._of_kernel(node):
+            self._kernel_unchanged(node, node.attr)
+        elif node.attr in CHANGES and self._of_kernel(node.value):
+            self._kernel_unchanged(node, _last_name(node.value))
+        for ref in sure(base):
+            if stored:
                 if hasattr(ref.value, "__dict__"):
                     self._unchanged(node, f"{ref.dotted}.{node.attr}")
             elif node.attr in CHANGES and isinstance(ref.value, _TABLES):
@@ -210,20 +225,22 @@ class _Checker:
     def _may_reach(self, node: ast.AST, base: Value, name: str) -> bool:
         """Whether the attribute `name` of what an expression stands for may be used."""
         for ref in base.refs:
-            if not _likely(ref, name):
+            if not likely(ref, name):
                 continue
-            why = _use_refusal(f"{ref.dotted}.{name}")
+            why = use_refusal(f"{ref.dotted}.{name}")
             if why is None:
                 found = self.flow.member(ref, name)
-                outside = _outside(found) if found is not None else None
-                outside = outside or _statistics(ref, name)
-                why = _not_allowed(f"{ref.dotted}.{name}", outside) if outside else None
+                what = (outside(found) if found is not None else None) or statistics(ref, name)
+                why = not_allowed(f"{ref.dotted}.{name}", what) if what else None
             if why:
                 self.refuse(node, "forbidden_name", why)
                 return False
-        if name in INTERNALS or _is_dunder(name) and (_sure(base) or name not in OWN_METHODS):
+        if name in INTERNALS or is_dunder(name) and (sure(base) or name not in OWN_METHODS):
             self.refuse(node, "forbidden_name", f"the attribute {name} is not allowed: it is an "
                         "internal of Python or Triton; do without it")
+            return False
+        if name == "compile" and name not in self.flow.bound:  # any module's, by torch.compile
+            self.refuse(node, "forbidden_name", not_allowed(name, DENIED["torch.compile"]))
             return False
         return True
 
@@ -231,14 +248,29 @@ class _Checker:
         self.refuse(node, "monkey_patch", f"{dotted} belongs to a module and may not be changed; "
                     "keep what you need in ModelNew")
 
+    def _of_kernel(self, node: ast.AST) -> bool:
+        """Whether an expression is an attribute that Triton gives kernels, or lies below one."""
+        while isinstance(node, (ast.Attribute, ast.Subscript)):
+            if isinstance(node, ast.Attribute) and node.attr in kernel_attributes():
+                if any(ref.value is KERNEL for ref in sure(self.flow.of(node.value))):
+                    return True
+            node = node.value
+        return False
+
+    def _kernel_unchanged(self, node: ast.AST, name: str) -> None:
+        self.refuse(node, "monkey_patch", f"{name} of a kernel belongs to Triton and may not be "
+                    "changed; say it in the kernel's source or in its decorators")
+
     def _Subscript(self, node: ast.Subscript) -> None:
         if isinstance(node.ctx, (ast.Store, ast.Del)):
-            for ref in _sure(self.flow.of(node.value)):
+            if self._of_kernel(node.value):
+                self._kernel_unchanged(node, _last_name(node.value))
+            for ref in sure(self.flow.of(node.value)):
                 if hasattr(type(ref.value), "__setitem__"):
                     self._unchanged(node, ref.dotted)
 
     def _AugAssign(self, node: ast.AugAssign) -> None:
-        for ref in _sure(self.flow.of(node.target)) if isinstance(node.target, ast.Name) else ():
+        for ref in sure(self.flow.of(node.target)) if isinstance(node.target, ast.Name) else ():
             if isinstance(ref.value, _TABLES):
                 self._unchanged(node, ref.dotted)
 
@@ -263,7 +295,7 @@ class _Checker:
         for ref in self.flow.of(node.func).refs:
             given = len(node.args) + len(node.keywords)
             starred = any(isinstance(x, ast.Starred) for x in node.args)
-            if _is_metaclass(ref) and (ref.value is not type or given > 1 or starred):
+            if is_metaclass(ref) and (ref.value is not type or given > 1 or starred):
                 self.refuse(node, "forbidden_name", "type may only be asked for the type of a "
                             "value; write a class statement to make a class")
             elif ref.dotted == "functools.wraps" and id(node) not in self._called:
@@ -272,11 +304,16 @@ class _Checker:
         twice = isinstance(node.func, ast.Call)
         marks = {ref.dotted for ref in self.flow.of(node.func.func if twice else node.func).refs}
         if marks & MARKING and (twice or "functools.wraps" not in marks):
-            for ref in (ref for x in node.args for ref in _sure(self.flow.of(x))):
+            for ref in (ref for x in node.args for ref in sure(self.flow.of(x))):
                 self._unchanged(node, ref.dotted)
+        if isinstance(node.func, ast.Attribute) and node.args and any(
+                isinstance(ref.value, type) for ref in sure(self.flow.of(node.func.value))):
+            for ref in sure(self.flow.of(node.args[0])):  # in the place of self
+                if ref.is_module or isinstance(ref.value, type):
+                    self._unchanged(node, ref.dotted)
         if isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES and node.args and (
                 isinstance(node.func.value, ast.Name) and hasattr(builtins, node.func.value.id)):
-            for ref in _sure(self.flow.of(node.args[0])):
+            for ref in sure(self.flow.of(node.args[0])):
                 if isinstance(ref.value, _TABLES):
                     self._unchanged(node, ref.dotted)
 
@@ -300,7 +337,7 @@ class _Checker:
                 self.refuse(node, "subclasses_reference",
                             "ModelNew may not derive from Model: write it as a torch.nn.Module of "
                             "its own")
-            elif any(map(_is_metaclass, self.flow.of(base).refs)):
+            elif any(map(is_metaclass, self.flow.of(base).refs)):
                 self._no_metaclass(node)
             elif not self._is_class(base):
                 self.refuse(node, "forbidden_name",
@@ -321,8 +358,10 @@ class _Checker:
         if isinstance(base, ast.Call):
             made = [ref.dotted for ref in self.flow.of(base.func).refs]
             return made in (["collections.namedtuple"], ["typing.NamedTuple"])
-        if self.flow.of(base).refs:
-            return isinstance(base, (ast.Name, ast.Attribute))
+        refs = self.flow.of(base).refs
+        if refs:
+            told = not any(ref.value is SomeClass for ref in refs)
+            return told and isinstance(base, (ast.Name, ast.Attribute))
         if isinstance(base, ast.Attribute):  # a class in a class
             return base.attr in self.flow.classes
         if isinstance(base, ast.Name):
@@ -341,117 +380,8 @@ class _Checker:
         self.refuse(node, "forbidden_name", "async functions are not allowed: write plain ones")
 
 
-# -- what may be reached --------------------------------------------------------------------------
-
-
-def _not_allowed(name: str, why: str) -> str:
-    """What is wrong, and what to do instead."""
-    other = "use torch, triton and math" if " module " in why else ADVICE.get(why, OTHERWISE)
-    return f"{name} is not allowed: it {why}; {other}"
-
-
-def _sure(value: Value) -> list[Ref]:
-    return [ref for ref in value.refs if not ref.loose]
-
-
-def _likely(ref: Ref, name: str) -> bool:
-    """Whether an expression that has the attribute `name` may well be `ref`."""
-    return not ref.loose or hasattr(ref.value, name)
-
-
-def _is_metaclass(ref: Ref) -> bool:
-    return isinstance(ref.value, type) and issubclass(ref.value, type)
-
-
-@lru_cache(maxsize=10_000)
-def _import_refusal(module: str) -> tuple[str, str] | None:
-    """(code, reason) where a dotted name may not be imported."""
-    if module.split(".")[0] not in ALLOWED_MODULES:
-        return "import", f"the module {module} is not allowed; use torch, triton and math"
-    why = _use_refusal(module)
-    return ("forbidden_name", why) if why else None
-
-
-@lru_cache(maxsize=10_000)
-def _use_refusal(dotted: str) -> str | None:
-    """Why a dotted name may not be used, by its name alone."""
-    denied = _denied(dotted)
-    if denied:
-        return _not_allowed(denied, DENIED[denied])
-    parts = dotted.split(".")
-    hidden = [p for p in parts[1:] if p.startswith("_") and p not in ALLOWED_DUNDERS]
-    if parts[0] in ("torch", "triton") and hidden:
-        return (f"{dotted} is not allowed: {hidden[0]} is an internal of {parts[0]}; use names "
-                "without underscores")
-    return None
-
-
-def _denied(dotted: str) -> str | None:
-    """The entry of DENIED that a dotted name is or lies below."""
-    parts = dotted.split(".")
-    names = (".".join(parts[:count]) for count in range(1, len(parts) + 1))
-    return next((name for name in names if name in DENIED), None)
-
-
-def _outside(ref: Ref) -> str | None:
-    """Why something may not be reached, wherever it was found; None where it may."""
-    value = ref.value
-    if ref.is_module:
-        name = value.__name__
-        why = _import_refusal(name)
-        return f"is the module {name}" if why and name.split(".")[0] not in ALLOWED_MODULES else (
-            f"is {why[1].split(' is not allowed')[0]}" if why else None)
-    entry = _forbidden_objects().get(id(value))
-    if entry is not None:
-        return DENIED[entry]
-    kind = value if isinstance(value, type) else type(value)
-    if isinstance(value, type) and issubclass(value, BaseException):
-        return None
-    home = _home(value) or _home(kind)
-    if home is None or home == "builtins":
-        name = getattr(value, "__name__", None)
-        if name in DENIED_CALLS or name in BY_TEXT:
-            return DENIED_CALLS.get(name, "reaches names by text")
-        known = kind.__name__ in vars(builtins) or not isinstance(value, type)
-        return None if known else f"is {kind.__name__}, an internal of Python"
-    root = home.split(".")[0]
-    if not {root, root.lstrip("_").removeprefix("py_")} & ALLOWED_MODULES:
-        return f"belongs to the module {home}"
-    entry = _denied(f"{home}.{getattr(value, '__name__', kind.__name__)}")
-    return DENIED[entry] if entry else None
-
-
-def _home(value: Any) -> str | None:
-    """The module in which a function or a class is defined."""
-    home = getattr(value, "__module__", None)
-    if not isinstance(home, str) or not home:
-        owner = getattr(value, "__self__", None)
-        home = getattr(owner, "__name__", None) if isinstance(owner, type(sys)) else None
-    return home if isinstance(home, str) else None
-
-
-def _statistics(ref: Ref, name: str) -> str | None:
-    """Why an attribute of a cache of others may not be used."""
-    return "tells of calls" if name.startswith("cache_") and hasattr(ref.value, "cache_info") else (
-        None)
-
-
-@lru_cache(maxsize=1)
-def _forbidden_objects() -> dict[int, str]:
-    """DENIED's entries by what they are, for those that are dangerous under any name.
-
-    What changes global state only is told by its usual name: other walls stand behind that.
-    """
-    found: dict[int, str] = {}
-    for dotted, why in DENIED.items():
-        module, _, name = dotted.rpartition(".")
-        if why == "changes global state" or module not in sys.modules:
-            continue
-        ref = member(imported(module), name)
-        if ref is not None and (ref.is_module or callable(ref.value)):
-            found[id(ref.value)] = dotted
-    return found
-
-
-def _is_dunder(name: str) -> bool:
-    return name.startswith("__") and name.endswith("__") and name not in ALLOWED_DUNDERS
+def _last_name(node: ast.AST) -> str:
+    """The last attribute that an expression names."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node.attr if isinstance(node, ast.Attribute) else "what"

@@ -34,6 +34,7 @@ from kernel_evolve_worker.recording.failures import describe, failure
 from kernel_evolve_worker.recording.foreign import first_foreign_change, foreign_state
 from kernel_evolve_worker.recording.recorder import Recorder, forward_outputs_to_tensors
 from kernel_evolve_worker.recording.remembered import first_change, remembered
+from kernel_evolve_worker.recording.rules import ALLOWED_MODULES
 from kernel_evolve_worker.recording.tape import Tape
 from kernel_evolve_worker.task import construct, init_arguments, load_task, make_inputs, set_seed
 
@@ -189,7 +190,7 @@ class _Session:
             self.driver.compilations.check()
             memory.append(remembered(module, model, tensors, self.counts_hits))
             if len(recorders) > 1:
-                around.append(foreign_state(policy.ALLOWED_MODULES))
+                around.append(foreign_state(ALLOWED_MODULES))
         _, first, second = (_essence(recorder.tape) for recorder in recorders)
         if first != second:
             return failure("integrity", "not_repeatable",

@@ -62,7 +62,10 @@ DENIED = {
     "torch.set_default_tensor_type": "changes global state",
     "torch.set_num_threads": "changes global state",
     "torch.set_rng_state": "changes global state",
+    "torch.set_deterministic_debug_mode": "changes global state",
     "torch.set_float32_matmul_precision": "changes global state",
+    "torch.set_flush_denormal": "changes global state",
+    "torch.set_num_interop_threads": "changes global state",
     "torch.use_deterministic_algorithms": "changes global state",
     "triton.backends": "reaches the compiler",
     "triton.compiler": "reaches the compiler",
@@ -80,6 +83,8 @@ DENIED = {
     "triton.tools.disasm": "starts processes",
     "triton.tools.link": "reaches the compiler",
     "contextlib.chdir": "reaches the disk",
+    "contextlib.redirect_stderr": "changes global state",
+    "contextlib.redirect_stdout": "changes global state",
     "dataclasses.make_dataclass": "makes classes by hand",
     "enum.global_enum": "changes modules",
     "functools.singledispatch": "runs text as code",
@@ -132,18 +137,22 @@ OWN_NAMES = ("breakpoint", "exit", "help", "input", "quit")
 # Values that may be called with plain text only, and not be given another meaning.
 BY_TEXT = ("getattr", "hasattr")
 
-# Decorators of others that change what they are given.
+# Decorators and functions of others that change what they are given.
 MARKING = frozenset({
-    "dataclasses.dataclass", "enum.unique", "functools.total_ordering", "functools.wraps",
-    "typing.final", "typing.no_type_check", "typing.runtime_checkable",
+    "abc.update_abstractmethods", "dataclasses.dataclass", "enum.unique",
+    "functools.total_ordering", "functools.wraps", "torch.utils.set_module", "typing.final",
+    "typing.no_type_check", "typing.runtime_checkable",
 })  # fmt: skip
+
+# How functions of torch.backends begin that set something for the whole process.
+SETTERS = ("enable_", "flags", "preferred_", "set_")
 
 # Attributes that lead from an object to frames, code, files or the globals of others.
 INTERNALS = frozenset({
-    "_unsafe_update_src", "ag_await", "ag_code", "ag_frame", "cr_await", "cr_code", "cr_frame",
-    "cr_origin", "f_back", "f_builtins", "f_code", "f_globals", "f_lasti", "f_lineno", "f_locals",
-    "f_trace", "from_callable", "from_file", "get_capture_scope", "gi_code", "gi_frame",
-    "gi_yieldfrom", "tb_frame", "tb_lasti", "tb_next", "used_global_vals",
+    "_unsafe_update_src", "ag_await", "ag_code", "ag_frame", "bench_time", "cr_await", "cr_code",
+    "cr_frame", "cr_origin", "f_back", "f_builtins", "f_code", "f_globals", "f_lasti", "f_lineno",
+    "f_locals", "f_trace", "from_callable", "from_file", "get_capture_scope", "gi_code", "gi_frame",
+    "gi_yieldfrom", "mro", "tb_frame", "tb_lasti", "tb_next", "used_global_vals",
 })  # fmt: skip
 
 # What changes a list, a table or a set.

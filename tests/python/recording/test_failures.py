@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 import unittest
+import unittest.mock
 from typing import Any
 
+import torch.nn as nn
+from kernel_evolve_worker.recording import policy
 from support import CALL, SCALE, candidate, line_of, recorded, task
 
 
@@ -224,6 +228,54 @@ count = make()
         init = "x = torch.zeros(100, device='cuda'); scale[(2,)](x, x, 100, BLOCK=64)"
         self.fails(candidate(init=init), "integrity", "candidate_error",
                    "kernels may only be launched in forward", "scale[(2,)]")
+
+    def test_options_that_compile_something_else(self) -> None:
+        for option in ("extern_libs={'mine': __file__}", "arch='sm80'"):
+            call = CALL.replace("BLOCK=64", f"BLOCK=64, {option}").replace(
+                "__file__", "scale.file_name")
+            with self.subTest(option):
+                self.fails(candidate(call), "integrity", "forged",
+                           f"the option {option.partition('=')[0]} of scale", "scale[(")
+                caught = "try:" + textwrap.indent(call, "    ") + "\nexcept BaseException:\n" \
+                    "    return torch.zeros_like(x)\n"
+                self.fails(candidate(caught), "integrity", "forged", "gives the compiler something")
+
+    def test_what_is_not_covered_is_not_swallowed(self) -> None:
+        for tried in ("x.cpu()", "torch.cuda.Stream()", "torch.vmap(torch.sin)(x)",
+                      "torch.cond(torch.tensor(True), torch.sin, torch.cos, (x,))",
+                      "x.sum().item()", "nn.ReLU().compile()(x)"):
+            forward = f"x = args[0]\ntry: {tried}\nexcept BaseException: pass\n" + CALL
+            with self.subTest(tried), unittest.mock.patch.object(policy, "check", lambda _: None):
+                self.fails(candidate(forward), "correctness", "uncovered", "uncovered: ")
+        early = SCALE + "\ntry: torch.cuda.Event()\nexcept BaseException: pass\n"
+        self.fails(candidate(kernel=early), "correctness", "uncovered", "the device's clock")
+        self.assertTrue(recorded(candidate())["ok"])  # nothing of it is kept for the next
+
+    def test_weights_that_are_not_loaded(self) -> None:
+        load = candidate(init="self.w = nn.Parameter(torch.ones(3))") + textwrap.indent("""
+def load_state_dict(self, state, **kwargs):
+    return super().load_state_dict({"w": torch.ones(3)}, **kwargs)
+""", "    ")
+        result = recorded(load, task(init="self.w = nn.Parameter(torch.ones(3))"))
+        self.assertEqual((result["stage"], result["code"]), ("integrity", "weights_mismatch"))
+        self.assertIn("doesn't keep the weight w that load_state_dict gives it", result["reason"])
+
+    def test_a_class_of_others_that_is_changed(self) -> None:
+        for statement, name in (
+            ("next(iter([nn.Softmax])).forward = lambda self, x: x", "Softmax.forward"),
+            ("max([nn.ReLU], key=str).extra = lambda self: 1", "ReLU.extra"),
+            ("min([nn.GELU], key=str).forward = print", "GELU.forward"),
+        ):
+            code = candidate(kernel=SCALE + statement)
+            kind = next(k for k in (nn.Softmax, nn.ReLU, nn.GELU) if k.__name__ in name)
+            before = kind.forward
+            with self.subTest(statement):
+                try:
+                    self.fails(code, "policy", "monkey_patch", f"{name} belongs to a module")
+                finally:
+                    kind.forward = before
+                    if hasattr(kind, "extra"):
+                        del kind.extra
 
     def test_refusals_come_before_anything_runs(self) -> None:
         self.fails(candidate(kernel="import os"), "policy", "import", "os is not allowed",

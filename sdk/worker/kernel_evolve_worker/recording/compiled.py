@@ -14,6 +14,7 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
+from triton.backends.nvidia.compiler import CUDAOptions
 from triton.compiler.compiler import CompiledKernel
 
 from kernel_evolve_worker.recording.resources import usage
@@ -44,6 +45,7 @@ class Compiled:
         self.signature = dict(kernel.src.signature)
         self.params = [p.name for p in self.fn.params]
         self.line = definition_line(self.fn)
+        self.elsewhere = _elsewhere(self.metadata)
 
     @functools.cached_property
     def resources(self) -> dict[str, Any]:
@@ -66,6 +68,7 @@ class Compilations:
 
     def __init__(self) -> None:
         self._all: dict[int, Compiled] = {}
+        _libraries()  # before the candidate can have a say
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -75,7 +78,8 @@ class Compilations:
         @functools.wraps(construct)
         def constructed(kernel: Any, src: Any, *args: Any, **kwargs: Any) -> None:
             construct(kernel, src, *args, **kwargs)
-            known[id(src)] = Compiled(kernel)
+            compiled = known[id(src)] = Compiled(kernel)
+            self._check(compiled)
 
         CompiledKernel.__init__ = constructed
         try:
@@ -102,9 +106,30 @@ class Compilations:
             self._check(compiled)
 
     def _check(self, compiled: Compiled) -> None:
+        if compiled.elsewhere:
+            raise Forged(f"the option {compiled.elsewhere} of {compiled.name} gives the compiler "
+                         "something else to compile than the kernel's source for this GPU: leave "
+                         "it out")
         if not compiled.intact():
             raise Forged(f"what the compiler made of {compiled.name} was changed afterwards: leave "
                          "the texts and the metadata of compiled kernels as they are")
+
+
+def _elsewhere(metadata: dict[str, Any]) -> str | None:
+    """The option by which machine code comes from elsewhere than the TTIR, None where none does."""
+    if metadata.get("ir_override"):
+        return "ir_override"
+    if tuple(map(tuple, metadata.get("extern_libs") or ())) != _libraries():
+        return "extern_libs"
+    target = metadata.get("target")
+    wanted = f"sm{getattr(target, 'arch', '')}"
+    return "arch" if metadata.get("arch") not in (None, wanted, f"{wanted}a") else None
+
+
+@functools.cache
+def _libraries() -> tuple[tuple[str, str], ...]:
+    """The libraries that the compiler links by itself."""
+    return tuple(map(tuple, CUDAOptions().extern_libs))
 
 
 def definition_line(fn: Any) -> int | None:

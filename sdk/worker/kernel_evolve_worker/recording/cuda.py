@@ -164,6 +164,9 @@ def _answers() -> dict[Any, Any]:
                 refusal = _refuse(f"{module.__name__}.{name}: what it does on a GPU")
                 found[original] = (_class(original, __new__=refusal) if isinstance(original, type)
                                    else _named(original, refusal))
+    # Else PyTorch's compiler would stumble over something else in here. torch.cond uses it, too.
+    found[torch.compile] = _named(torch.compile, _refuse(
+        "torch.compile: it is the baseline, not a kernel"))
     for original in (torch.autocast, torch.cuda.amp.autocast):
         found[original] = _named(original, _refuse("torch.autocast"))
     return found

@@ -44,8 +44,26 @@ H200 = {
 class Uncovered(BaseException):
     """The candidate does what a recording can't hold; the text says what.
 
-    Not an Exception, so that a candidate's `except Exception` doesn't swallow it.
+    Not an Exception, so that a candidate's `except Exception` doesn't swallow it; a bare `except`
+    and a `return` in `finally` do, which `first_uncovered` tells.
     """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        _raised.append(text)
+
+
+_raised: list[str] = []
+
+
+def first_uncovered() -> str | None:
+    """The text of the first Uncovered since `forget_uncovered`, None where there was none."""
+    return _raised[0] if _raised else None
+
+
+def forget_uncovered() -> None:
+    """Starts anew, for another candidate."""
+    _raised.clear()
 
 
 class Placement:
@@ -67,7 +85,11 @@ class Placement:
 
 def storage_key(tensor: torch.Tensor) -> int:
     """Identifies the storage behind a tensor for as long as the storage lives."""
-    return tensor.untyped_storage()._cdata
+    try:
+        return tensor.untyped_storage()._cdata
+    except NotImplementedError:
+        raise Uncovered("a tensor without memory of its own, as torch.vmap and torch.func make "
+                        "them") from None
 
 
 def _device_constructors() -> Any:

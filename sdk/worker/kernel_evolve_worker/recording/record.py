@@ -29,9 +29,20 @@ from kernel_evolve_worker.errors import WorkerError
 from kernel_evolve_worker.recording import policy, transfer
 from kernel_evolve_worker.recording.cuda import cuda_facade
 from kernel_evolve_worker.recording.driver import RecordingDriver, recording_driver
-from kernel_evolve_worker.recording.facade import Facade, Placement, Uncovered
+from kernel_evolve_worker.recording.facade import (
+    Facade,
+    Placement,
+    Uncovered,
+    first_uncovered,
+    forget_uncovered,
+)
 from kernel_evolve_worker.recording.failures import describe, failure
-from kernel_evolve_worker.recording.foreign import first_foreign_change, foreign_state
+from kernel_evolve_worker.recording.foreign import (
+    first_foreign_change,
+    first_patch,
+    foreign_code,
+    foreign_state,
+)
 from kernel_evolve_worker.recording.recorder import Recorder, forward_outputs_to_tensors
 from kernel_evolve_worker.recording.remembered import first_change, remembered
 from kernel_evolve_worker.recording.rules import ALLOWED_MODULES
@@ -121,6 +132,7 @@ class _Session:
         self.recorder: Recorder | None = None
         self.counts_hits = "cache_info" in code
         file.write_text(code, encoding="utf-8")
+        forget_uncovered()
 
     def _launched(self, *args: Any) -> None:
         if self.recorder is None:
@@ -133,6 +145,7 @@ class _Session:
         """The tape, or the record of a failure."""
         with _Stderr() as printed, cuda_facade(), recording_driver(self.driver):
             where = "while the file is imported"
+            code = foreign_code()
             try:
                 with self.facade:
                     module = self._load()
@@ -145,7 +158,11 @@ class _Session:
                 where = "when the weights are copied"
                 state = self._state(reference, model)
                 where = "in forward"
-                return self._tape(module, model, inputs, state)
+                found = self._tape(module, model, inputs, state)
+                patch = first_patch(code, foreign_code())
+                return found if patch is None else failure(
+                    "policy", "monkey_patch", f"{patch} belongs to a module and may not be "
+                    "changed; keep what you need in ModelNew.")
             except WorkerError:
                 raise
             except (KeyboardInterrupt, GeneratorExit):
@@ -168,6 +185,11 @@ class _Session:
         theirs = _tensors(reference)
         ours = _tensors(model)
         pairs = transfer.match(theirs, ours)
+        given = transfer.named(pairs, theirs)
+        for values in (transfer.others(given), given):
+            with self.facade:
+                model.load_state_dict(values, strict=False)  # as a user would
+            transfer.check(values, _tensors(model))
         transfer.copy(pairs, theirs, ours)
         for tensor in [*model.parameters(), *model.buffers()]:
             self.placement.to_device(tensor)  # as ModelNew(...).cuda() does
@@ -220,8 +242,9 @@ class _Session:
         finally:
             self.facade.recording = False
             self.recorder = None
-        if recorder.uncovered:  # the candidate caught the refusal
-            raise Uncovered(recorder.uncovered)
+        caught = first_uncovered()
+        if caught is not None:
+            raise Uncovered(caught)
 
 
 def _tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -240,13 +263,14 @@ class _Stderr:
 
     def __enter__(self) -> _Stderr:
         self._file = tempfile.TemporaryFile()
-        sys.stderr.flush()
+        self._stream = sys.stderr  # the candidate may put another in its place
+        self._stream.flush()
         self._saved = os.dup(2)
         os.dup2(self._file.fileno(), 2)
         return self
 
     def text(self) -> str:
-        sys.stderr.flush()
+        self._stream.flush()
         self._file.seek(0)
         return self._file.read().decode("utf-8", "replace")
 

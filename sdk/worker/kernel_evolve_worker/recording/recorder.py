@@ -56,13 +56,15 @@ class Recorder(TorchDispatchMode):
     source: the candidate's file, whose path is kept out of the tape.
     """
 
+    # torch.cond and the like come here, too; else PyTorch itself would raise, and name this class.
+    supports_higher_order_operators = True
+
     def __init__(self, placement: Placement, earlier: set[int], source: str) -> None:
         super().__init__()
         self.tape = Tape()
         self.placement = placement
         self.earlier = earlier
         self.source = source
-        self.uncovered: str | None = None
         self.made: set[int] = set()
         self._names: dict[int, str] = {}
         self._keep: list[torch.Tensor] = []
@@ -91,11 +93,11 @@ class Recorder(TorchDispatchMode):
     def ref(self, tensor: torch.Tensor, origin: str = "constant") -> dict[str, Any]:
         """The tape's reference to a tensor; a storage seen for the first time is `origin`."""
         if tensor.layout != torch.strided:
-            raise self._refused(f"a tensor of layout {tensor.layout}")
+            raise Uncovered(f"a tensor of layout {tensor.layout}")
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
-            raise self._refused(f"a tensor of class {type(tensor).__name__}")
+            raise Uncovered(f"a tensor of class {type(tensor).__name__}")
         if tensor.dtype.is_complex or tensor.is_quantized:
-            raise self._refused(f"a tensor of type {tensor.dtype}")
+            raise Uncovered(f"a tensor of type {tensor.dtype}")
         key = storage_key(tensor)
         name = self._names.get(key)
         if name is None:
@@ -123,7 +125,7 @@ class Recorder(TorchDispatchMode):
                 return
             self._constant_bytes += size
             if self._constant_bytes > MAX_CONSTANT_BYTES:
-                raise self._refused(f"more than {MAX_CONSTANT_BYTES >> 20} MiB of constants made "
+                raise Uncovered(f"more than {MAX_CONSTANT_BYTES >> 20} MiB of constants made "
                                     "in __init__")
             self.tape.blobs[name] = bytes(content.numpy().data)
 
@@ -147,11 +149,7 @@ class Recorder(TorchDispatchMode):
         try:
             self.tape.outputs = encode_tree(outputs, self.ref)
         except NotRecordable as error:
-            raise self._refused(f"{error}") from None
-
-    def _refused(self, what: str) -> Uncovered:
-        self.uncovered = self.uncovered or what
-        return Uncovered(what)
+            raise Uncovered(f"{error}") from None
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
@@ -170,6 +168,8 @@ class Recorder(TorchDispatchMode):
         if self._paused:
             return func(*args, **kwargs)
         name = str(func)
+        if not isinstance(func, torch._ops.OpOverload):
+            raise Uncovered(f"the operator {name}: it takes functions")
         if kwargs.get("pin_memory"):
             kwargs["pin_memory"] = False
         if name in _VIEWS or _is_view(func):
@@ -184,12 +184,12 @@ class Recorder(TorchDispatchMode):
     def _refuse(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> None:
         why = refusal(func, drops=not _never_drops(func, args, kwargs))
         if why is not None:
-            raise self._refused(f"{name}{why}" if why else f"the operator {name}")
+            raise Uncovered(f"{name}{why}" if why else f"the operator {name}")
         if name.startswith("aten.index") and len(args) > 1 and isinstance(args[1], (list, tuple)):
             masks = [i for i in args[1]
                      if isinstance(i, torch.Tensor) and i.dtype in (torch.bool, torch.uint8)]
             if masks:
-                raise self._refused(f"{name} with a mask: the shape depends on data")
+                raise Uncovered(f"{name} with a mask: the shape depends on data")
 
     def _record(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         given, spec = tree_flatten((args, kwargs))
@@ -199,7 +199,7 @@ class Recorder(TorchDispatchMode):
                     "args": encode_value(list(args), self.ref),
                     "kwargs": {k: encode_value(v, self.ref) for k, v in kwargs.items()}}
         except NotRecordable as error:
-            raise self._refused(f"{name} with {error}") from None
+            raise Uncovered(f"{name} with {error}") from None
         step["writes"] = [self.ref(tensor) for tensor in written]
         results = self._shapes(func, name, given, spec)
         leaves, out_spec = tree_flatten(results)
@@ -233,7 +233,7 @@ class Recorder(TorchDispatchMode):
         try:
             return func(*args, **kwargs)
         except (IndexError, RuntimeError) as error:
-            raise self._refused(f"{name}: {str(error).splitlines()[0][:120]}") from None
+            raise Uncovered(f"{name}: {str(error).splitlines()[0][:120]}") from None
 
     # -- launches -----------------------------------------------------------------------------
 
@@ -254,7 +254,7 @@ class Recorder(TorchDispatchMode):
             return
         elif kind.startswith("*"):
             if not isinstance(value, torch.Tensor):
-                raise self._refused(f"an address for the kernel's parameter {name}")
+                raise Uncovered(f"an address for the kernel's parameter {name}")
             self._on_device(name, value)
             out.append({"name": name, "tensor": self.ref(value), "type": kind})
         elif kind.startswith("tensordesc"):
@@ -267,7 +267,7 @@ class Recorder(TorchDispatchMode):
         elif isinstance(value, (bool, int, float)):
             out.append({"name": name, "scalar": encode_value(value, None), "type": kind})
         else:
-            raise self._refused(f"an argument of type {type(value).__name__} for the kernel's "
+            raise Uncovered(f"an argument of type {type(value).__name__} for the kernel's "
                                 f"parameter {name}")
 
     def _on_device(self, name: str, tensor: torch.Tensor) -> None:

@@ -47,6 +47,27 @@ def copy(pairs: dict[str, str], reference: dict[str, torch.Tensor],
             candidate[target].copy_(reference[source])
 
 
+def named(pairs: dict[str, str], reference: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Copies of the reference's values by the candidate's names."""
+    return {own: reference[name].clone() for name, own in pairs.items()}
+
+
+def others(given: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Values that no constructor gives: numbers that grow from element to element."""
+    return {own: value + torch.linspace(1, 2, value.numel(), dtype=value.dtype).view(value.shape)
+            if value.is_floating_point() and value.element_size() > 1 else value
+            for own, value in given.items()}
+
+
+def check(given: dict[str, torch.Tensor], arrived: dict[str, torch.Tensor]) -> None:
+    """Raises Mismatch where the candidate holds others than the values that it was given."""
+    for own, value in given.items():
+        if own not in arrived or not torch.equal(torch.nan_to_num(arrived[own]),
+                                                 torch.nan_to_num(value)):
+            raise Mismatch(f"ModelNew doesn't keep the weight {own} that load_state_dict gives "
+                           "it: leave state_dict and load_state_dict as torch.nn.Module has them.")
+
+
 def _kind(tensor: torch.Tensor) -> tuple[tuple[int, ...], torch.dtype]:
     return tuple(tensor.shape), tensor.dtype
 

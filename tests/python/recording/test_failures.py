@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 import unittest
 import unittest.mock
@@ -259,6 +260,15 @@ def load_state_dict(self, state, **kwargs):
         result = recorded(load, task(init="self.w = nn.Parameter(torch.ones(3))"))
         self.assertEqual((result["stage"], result["code"]), ("integrity", "weights_mismatch"))
         self.assertIn("doesn't keep the weight w that load_state_dict gives it", result["reason"])
+
+    def test_weights_of_any_type_are_loaded(self) -> None:
+        init = "\n".join(
+            f"self.register_buffer('b{i}', torch.zeros({shape}).to(torch.{kind}))"
+            for i, (kind, shape) in enumerate(itertools.product(
+                ("float8_e5m2", "bfloat16", "float64", "bool", "int8"), ("3, 2", "0"))))
+        init += "\nself.register_buffer('nan', torch.tensor(float('nan')))"
+        result = recorded(candidate(init=init), task(init=init))
+        self.assertTrue(result["ok"], result)
 
     def test_a_class_of_others_that_is_changed(self) -> None:
         for statement, name in (

@@ -62,10 +62,14 @@ def others(given: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 def check(given: dict[str, torch.Tensor], arrived: dict[str, torch.Tensor]) -> None:
     """Raises Mismatch where the candidate holds others than the values that it was given."""
     for own, value in given.items():
-        if own not in arrived or not torch.equal(torch.nan_to_num(arrived[own]),
-                                                 torch.nan_to_num(value)):
+        if own not in arrived or not torch.equal(_bits(arrived[own]), _bits(value)):
             raise Mismatch(f"ModelNew doesn't keep the weight {own} that load_state_dict gives "
                            "it: leave state_dict and load_state_dict as torch.nn.Module has them.")
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The content as bytes, so that NaN equals itself, and any type can be compared."""
+    return tensor.reshape(-1).contiguous().view(torch.uint8)
 
 
 def _kind(tensor: torch.Tensor) -> tuple[tuple[int, ...], torch.dtype]:

@@ -146,8 +146,25 @@ class Tapes(unittest.TestCase):
 
     def test_the_mode_of_the_model_is_the_reference_s(self) -> None:
         tape = self.tape(candidate("return args[0] * (2 if self.training else 3)"),
-                         task(init="self.eval()"))
+                         task(init="self.eval()  # training: twice"))
         self.assertEqual(tape.steps[0]["args"][1], 3)
+
+    def test_the_other_mode(self) -> None:
+        by_mode = candidate("return args[0] * (2 if self.training else 3)")
+        dropped = candidate("return nn.functional.dropout(args[0], 0.5, self.training)")
+        for code in (by_mode, dropped, candidate("assert self.training\nreturn args[0] * 2")):
+            for mode in ("pass", "self.eval()"):
+                with self.subTest(code=code.splitlines()[-2], mode=mode):
+                    result = recorded(code, task(init=mode))
+                    self.assertFalse(result["ok"])
+                    if mode == "pass" and code != dropped:
+                        self.assertEqual(result["code"], "other_mode")
+                        self.assertIn("something else in evaluation mode", result["reason"])
+        task_with_dropout = task(init="self.drop = nn.Dropout(0.5); self.eval()").replace(
+            "return args[0]", "return self.drop(args[0])")
+        self.assertTrue(recorded(dropped, task_with_dropout)["ok"])
+        self.assertFalse(recorded(by_mode, task_with_dropout.replace(
+            "return self.drop(args[0])", "return self.drop.p * args[0]"))["ok"])
 
 
 class Weights(unittest.TestCase):

@@ -24,7 +24,7 @@ FAILURES = {
     "compile": frozenset({"autotune_error", "compile_error", "out_of_resources", "ptxas_error"}),
     "integrity": frozenset({"candidate_error", "forged", "no_module", "not_repeatable",
                             "state_across_calls", "weights_mismatch"}),
-    "correctness": frozenset({"crashed", "output_device", "timeout", "uncovered"}),
+    "correctness": frozenset({"crashed", "other_mode", "output_device", "timeout", "uncovered"}),
 }  # fmt: skip
 
 _FORGED = "the process that ran the candidate gave an answer that recording never gives."

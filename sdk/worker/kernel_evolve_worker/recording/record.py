@@ -43,6 +43,7 @@ from kernel_evolve_worker.recording.foreign import (
     foreign_code,
     foreign_state,
 )
+from kernel_evolve_worker.recording.modes import depends_on_mode
 from kernel_evolve_worker.recording.recorder import Recorder, forward_outputs_to_tensors
 from kernel_evolve_worker.recording.remembered import first_change, remembered
 from kernel_evolve_worker.recording.rules import ALLOWED_MODULES
@@ -93,6 +94,12 @@ def _record(request: dict[str, Any], task: dict[str, Any], code: str,
         with _cache_in(folder / "cache"):
             session = _Session(code, folder / "candidate.py", digest)
             found = session.run(reference, args, kwargs, inputs)
+            if isinstance(found, Tape) and session.mode_matters and not depends_on_mode(
+                    reference, inputs, task["source"]):
+                other = "evaluation" if reference.training else "training"
+                found = failure("correctness", "other_mode",
+                                f"forward does something else in {other} mode, and the task's "
+                                "Model does the same in both: leave self.training alone.")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if isinstance(found, dict):
@@ -130,6 +137,7 @@ class _Session:
         self.facade = Facade(self.placement)
         self.driver = RecordingDriver(self._launched)
         self.recorder: Recorder | None = None
+        self.mode_matters = False  # forward does something else in the other mode
         self.counts_hits = "cache_info" in code
         file.write_text(code, encoding="utf-8")
         forget_uncovered()
@@ -225,10 +233,27 @@ class _Session:
             return failure("integrity", "state_across_calls",
                            f"forward changes {changed} from call to call: make forward independent "
                            "of earlier calls.")
+        self.mode_matters = self._differs_in_other_mode(model, inputs, state, earlier, first)
         tape = recorders[1].tape
         tape.host = {"file": "candidate.py", "host_copies": len(self.placement.copies),
                      "training": model.training}
         return tape
+
+    def _differs_in_other_mode(self, model: torch.nn.Module, inputs: list[Any],
+                               state: list[tuple[str, str, torch.Tensor]], earlier: set[int],
+                               own: str) -> bool:
+        mode = model.training
+        recorder = Recorder(self.placement, earlier, str(self.file))
+        try:
+            self._forward(recorder, model.train(not mode), inputs, state)
+            return _essence(recorder.tape) != own
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException:  # noqa: BLE001 - whatever it is, it isn't what forward does
+            return True
+        finally:
+            forget_uncovered()
+            model.train(mode)
 
     def _forward(self, recorder: Recorder, model: torch.nn.Module, inputs: list[Any],
                  state: list[tuple[str, str, torch.Tensor]]) -> None:

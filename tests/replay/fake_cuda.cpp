@@ -379,6 +379,33 @@ CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
   return 0;
 }
 
+CUresult cuTensorMapEncodeTiled(void* out, int type, unsigned dimensions, CUdeviceptr address,
+                                const uint64_t* shape, const uint64_t* strides, const uint32_t* box,
+                                const uint32_t* every, int interleave, int swizzle, int promotion,
+                                int nan) {
+  FAKE_ENTER("cuTensorMapEncodeTiled");
+  EncodedMap map = {};
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): only the alignment is asked for
+  const bool aligned = reinterpret_cast<uintptr_t>(out) % 64 == 0 && address % 16 == 0;
+  if (!aligned || dimensions < 1 || dimensions > 5 || interleave != 0) return kInvalidValue;
+  map.address = address;
+  map.dimensions = dimensions;
+  for (unsigned i = 0; i < dimensions; ++i) {
+    if (every[i] != 1 || box[i] > 256) return kInvalidValue;
+    map.shape[i] = shape[i];
+    map.box[i] = box[i];
+    if (i + 1 == dimensions) continue;
+    if (strides[i] % 16 != 0) return kInvalidValue;
+    map.strides[i] = strides[i];
+  }
+  map.type = static_cast<unsigned char>(type);
+  map.swizzle = static_cast<unsigned char>(swizzle);
+  map.promotion = static_cast<unsigned char>(promotion);
+  map.nan = static_cast<unsigned char>(nan);
+  std::memcpy(out, &map, sizeof map);
+  return 0;
+}
+
 CUresult cuStreamCreate(CUstream* stream, unsigned) {
   FAKE_ENTER("cuStreamCreate");
   *stream = nullptr;

@@ -65,6 +65,17 @@ Device& The();
 unsigned char* Reach(CUdeviceptr where, uint64_t bytes);
 void Copy(CUdeviceptr to, CUdeviceptr from, uint64_t bytes);
 
+// What cuTensorMapEncodeTiled makes here of its arguments, in the 128 bytes of a CUtensorMap.
+struct EncodedMap {
+  CUdeviceptr address;
+  uint64_t shape[5];
+  uint64_t strides[4];
+  uint32_t dimensions;
+  uint32_t box[5];
+  unsigned char type, swizzle, promotion, nan;
+};
+static_assert(sizeof(EncodedMap) <= 128);
+
 struct Launch {
   CUfunction function;
   unsigned grid[3];

@@ -64,6 +64,14 @@ void Value(const Launch& launch) {
   if (unsigned char* out = Reach(launch.Long(0), 8)) std::memcpy(out, launch.parameters[1], 8);
 }
 
+// map(out, tensor map): what the map says, as EncodedMap, but with the offset from `out` as
+// address.
+void Map(const Launch& launch) {
+  auto map = launch.Get<EncodedMap>(1);
+  map.address -= launch.Long(0);
+  if (unsigned char* out = Reach(launch.Long(0), sizeof map)) std::memcpy(out, &map, sizeof map);
+}
+
 // outside(p, i64 offset): one byte at p + offset becomes 0.
 void Outside(const Launch& launch) {
   if (unsigned char* where = Reach(launch.Long(0) + launch.Long(1), 1)) *where = 0;
@@ -122,6 +130,7 @@ const std::map<std::string, std::function<void(const Launch&)>>& Kernels() {
        [](const Launch& launch) { Copy(launch.Long(1), launch.Long(0), launch.Long(2)); }},
       {"geometry", Geometry},
       {"value", Value},
+      {"map", Map},
       {"outside", Outside},
       {"skip_after_first", SkipAfterFirst},
       {"tire", Tire},

@@ -94,6 +94,8 @@ class NoDriver : public std::runtime_error {
   X(occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor", int*, CUfunction, int, size_t)       \
   X(launch, "cuLaunchKernel", CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,        \
     unsigned, unsigned, CUstream, void**, void**)                                                  \
+  X(encode_tensor_map, "cuTensorMapEncodeTiled", void*, int, unsigned, CUdeviceptr,                \
+    const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int, int, int)        \
   X(create_stream, "cuStreamCreate", CUstream*, unsigned)                                          \
   X(wait_stream, "cuStreamSynchronize", CUstream)                                                  \
   X(create_event, "cuEventCreate", CUevent*, unsigned)                                             \

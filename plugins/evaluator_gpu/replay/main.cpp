@@ -138,6 +138,8 @@ bool Serve(Player& player, const std::string& line, const SharedMemory& shared) 
          {"message", fault.what()},
          {"lasting", fault.lasting()}});
     return !fault.lasting();
+  } catch (const Uncovered& error) {
+    Say({{"ok", false}, {"kind", "uncovered"}, {"message", error.what()}});
   } catch (const CudaError& error) {
     Say({{"ok", false}, {"kind", "cuda"}, {"code", error.code()}, {"message", error.what()}});
     return error.code() < 700;

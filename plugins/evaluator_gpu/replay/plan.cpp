@@ -10,6 +10,10 @@ using nlohmann::json;
 constexpr uint32_t kMostGrid = 2147483647U;  // the driver knows the limits of each dimension
 constexpr uint32_t kMostThreads = 1024;
 constexpr uint32_t kMostShared = 1U << 20U;
+constexpr uint32_t kMostTensorTypes = 15;
+constexpr uint32_t kMostSwizzles = 6;
+constexpr uint32_t kMostBox = 256;
+constexpr size_t kMostDimensions = 5;
 
 [[noreturn]] void Refuse(const std::string& what) { throw BadRequest("the plan has " + what); }
 
@@ -51,12 +55,31 @@ void CheckRange(const PlannedBuffer& buffer, uint64_t offset, uint64_t bytes) {
   if (offset > buffer.bytes || bytes > buffer.bytes - offset) Refuse("a range outside its buffer");
 }
 
+TensorMap ReadMap(const json& text) {
+  TensorMap out;
+  out.type = static_cast<int>(Bounded(text.at("type"), 0, kMostTensorTypes, "a tensor's type"));
+  out.swizzle = static_cast<int>(Bounded(text.at("swizzle"), 0, kMostSwizzles, "a swizzle"));
+  out.nan = text.at("nan").get<bool>();
+  for (const json& number : text.at("shape")) out.shape.push_back(Whole(number, "a shape"));
+  for (const json& number : text.at("strides")) out.strides.push_back(Whole(number, "a stride"));
+  for (const json& number : text.at("box")) {
+    out.box.push_back(Bounded(number, 1, kMostBox, "a tile"));
+  }
+  const size_t dimensions = out.shape.size();
+  if (dimensions < 1 || dimensions > kMostDimensions || out.box.size() != dimensions ||
+      out.strides.size() != dimensions - 1) {
+    Refuse("a tensor map whose numbers don't fit together");
+  }
+  return out;
+}
+
 Parameter ReadParameter(const json& text, const Plan& plan) {
   Parameter out;
   if (text.contains("buffer")) {
     out.buffer = Index(text["buffer"], plan.buffers.size(), "buffer");
     out.offset = Whole(text.value("offset", json(0)), "an offset");
     CheckRange(plan.buffers[*out.buffer], out.offset, 0);
+    if (text.contains("map")) out.map = ReadMap(text["map"]);
     return out;
   }
   const std::string digits = text.value("value", "");

@@ -32,11 +32,24 @@ struct PlannedKernel {
   bool fresh = false;  // loaded anew before each run: it has variables that outlive a launch
 };
 
-// A kernel's parameter: an address within a buffer, or the bytes of a value.
+// How the tensor memory accelerator sees an address, as cuTensorMapEncodeTiled takes it: the first
+// dimension is the one without a stride.
+struct TensorMap {
+  int type = 0;      // CUtensorMapDataType
+  int swizzle = 0;   // CUtensorMapSwizzle
+  bool nan = false;  // what is outside reads as NaN, otherwise as 0
+  std::vector<uint64_t> shape;
+  std::vector<uint64_t> strides;  // bytes, one fewer than dimensions
+  std::vector<uint32_t> box;
+};
+
+// A kernel's parameter: an address within a buffer, perhaps with a map of what lies there, or the
+// bytes of a value.
 struct Parameter {
   std::optional<size_t> buffer;
   uint64_t offset = 0;
   std::array<unsigned char, 8> value = {};
+  std::optional<TensorMap> map;
 };
 
 // A part of a buffer.

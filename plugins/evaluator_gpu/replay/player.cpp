@@ -1,6 +1,7 @@
 #include "player.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -218,6 +219,17 @@ void Player::Prepare(const Buffers& buffers, unsigned char poison) {
   }
 }
 
+void Player::Encode(const TensorMap& map, CUdeviceptr address, Argument* out) const {
+  constexpr int kNoInterleave = 0;
+  constexpr int kPromote128 = 2;  // CU_TENSOR_MAP_L2_PROMOTION_L2_128B, as Triton's launcher
+  const std::vector<uint32_t> every(map.shape.size(), 1);
+  const CUresult code = cuda_.encode_tensor_map(
+      out->bytes, map.type, static_cast<unsigned>(map.shape.size()), address, map.shape.data(),
+      map.strides.data(), map.box.data(), every.data(), kNoInterleave, map.swizzle, kPromote128,
+      map.nan ? 1 : 0);
+  if (code != 0) throw Uncovered("a tensor descriptor that the driver refuses");
+}
+
 void Player::Enqueue(const Buffers& buffers, size_t number) {
   const Step& step = plan_.steps[number];
   CUresult code = 0;
@@ -229,17 +241,20 @@ void Player::Enqueue(const Buffers& buffers, size_t number) {
                         step.range.bytes, stream_);
     }
   } else if (step.grid[0] != 0 && step.grid[1] != 0 && step.grid[2] != 0) {
-    std::vector<uint64_t> values(step.parameters.size());
+    std::vector<Argument> arguments(step.parameters.size());
     std::vector<void*> parameters;
-    for (size_t i = 0; i < values.size(); ++i) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
       const Parameter& parameter = step.parameters[i];
-      if (parameter.buffer) {
-        values[i] = buffers[*parameter.buffer]->address() + parameter.offset;
+      const CUdeviceptr address =
+          parameter.buffer ? buffers[*parameter.buffer]->address() + parameter.offset : 0;
+      if (parameter.map) {
+        Encode(*parameter.map, address, &arguments[i]);
+      } else if (parameter.buffer) {
+        std::memcpy(arguments[i].bytes, &address, sizeof address);
       } else {
-        std::copy(parameter.value.begin(), parameter.value.end(),
-                  reinterpret_cast<unsigned char*>(&values[i]));
+        std::copy(parameter.value.begin(), parameter.value.end(), arguments[i].bytes);
       }
-      parameters.push_back(&values[i]);
+      parameters.push_back(arguments[i].bytes);
     }
     const PlannedKernel& planned = plan_.kernels[step.kernel];
     what = "launching " + planned.name;

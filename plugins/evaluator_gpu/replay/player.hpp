@@ -34,6 +34,12 @@ class Fault : public std::runtime_error {
   CUresult code_;
 };
 
+// The plan needs what can't be done; the text says what.
+class Uncovered : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 // What a sample is preceded by, and how many there are.
 struct Timing {
   int samples = 1;
@@ -79,11 +85,16 @@ class Player {
     CUfunction function = nullptr;
   };
   using Buffers = std::vector<std::unique_ptr<Buffer>>;
+  struct alignas(64) Argument {  // as cuTensorMapEncodeTiled wants its own
+    unsigned char bytes[128] = {};
+  };
 
   nlohmann::json Prepared(Plan plan, const SharedMemory& shared);
   // Buffers in that placement, made when first asked for. Throws BadRequest without a plan.
   Buffers& At(Placement placement);
   void Prepare(const Buffers& buffers, unsigned char poison);
+  // Throws Uncovered where the driver refuses.
+  void Encode(const TensorMap& map, CUdeviceptr address, Argument* out) const;
   void Enqueue(const Buffers& buffers, size_t step);
   void Flush();
   void CountDifferences(CUdeviceptr a, CUdeviceptr b, uint64_t bytes, unsigned char byte,

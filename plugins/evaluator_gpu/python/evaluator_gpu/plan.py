@@ -14,7 +14,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-from evaluator_gpu import elf
+from evaluator_gpu import descriptors, elf
 from kernel_evolve_worker.recording.operators import operator_named, refusal
 from kernel_evolve_worker.recording.tape import (
     Tape, TapeError, decode_value, dtype_named, tree_refs)
@@ -39,6 +39,10 @@ _FULL = ("aten.full.default", "aten.full_like.default", "aten.new_full.default",
 
 class NotReplayable(Exception):
     """The tape needs what no replay can do; the text says what."""
+
+
+# Scratch memory holds tensor maps, which are aligned to this.
+_SCRATCH_UNIT = 128
 
 
 class _NeedsPyTorch(Exception):
@@ -203,23 +207,58 @@ def _launch(tape: Tape, plan: Plan, step: dict[str, Any], numbers: dict[str, int
         raise TapeError(f"the tape launches the unknown kernel {step['kernel']}")
     kernel = tape.kernels[step["kernel"]]
     sizes = plan.text["kernels"][number]["sizes"]
-    parameters = [_parameter(tape, plan, argument) for argument in step["args"]]
-    scratch = int((kernel.get("metadata") or {}).get("global_scratch_size") or 0)
-    if scratch:
-        raise NotReplayable(f"global scratch memory (kernel {kernel.get('name')})")
-    # Two pointers that the compiler appends: scratch for the kernel and for a profiler.
-    parameters += [{"value": "00" * 8}] * max(0, len(sizes) - len(parameters))
-    for parameter, size in zip(parameters, sizes):
-        given = 8 if "buffer" in parameter else len(parameter["value"]) // 2
-        if given != size:
-            raise TapeError(f"the kernel {kernel.get('name')} has other parameters than its launch")
-    if len(parameters) != len(sizes) or len(sizes) - len(step["args"]) > 2:
-        raise TapeError(f"the kernel {kernel.get('name')} has {len(sizes)} parameters and is "
-                        f"launched with {len(step['args'])}")
+    metadata = kernel.get("metadata") or {}
     grid = [int(n) for n in step["grid"]]
     if len(grid) != 3 or not all(0 <= n < 1 << 31 for n in grid):
         raise TapeError(f"the kernel {kernel.get('name')} is launched with the grid {grid}")
+    maps = iter(metadata.get("tensordesc_meta") or ())
+    parameters = []
+    for argument in step["args"]:
+        parameters += (_descriptor(tape, plan, argument["descriptor"], next(maps, None))
+                       if "descriptor" in argument else [_parameter(tape, plan, argument)])
+    given = len(parameters)
+    parameters += _appended(plan, metadata, grid, len(sizes) - given)
+    for parameter, size in zip(parameters, sizes):
+        if _size_of(parameter) != size:
+            raise TapeError(f"the kernel {kernel.get('name')} has other parameters than its launch")
+    if len(parameters) != len(sizes):
+        raise TapeError(f"the kernel {kernel.get('name')} has {len(sizes)} parameters and is "
+                        f"launched with {given}")
     return {"kernel": number, "grid": grid, "parameters": parameters}
+
+
+def _size_of(parameter: dict[str, Any]) -> int:
+    """In bytes, as the kernel takes it."""
+    if "buffer" in parameter:
+        return descriptors.BYTES if "map" in parameter else 8
+    return len(parameter["value"]) // 2
+
+
+def _appended(plan: Plan, metadata: dict[str, Any], grid: list[int], count: int) -> \
+        list[dict[str, Any]]:
+    """The pointers that the compiler appends: to scratch memory for all programs of a launch, and
+    to a profiler's."""
+    nothing = {"value": "00" * 8}
+    scratch = int(metadata.get("global_scratch_size") or 0)
+    if not scratch or count != 2 or 0 in grid:
+        return [nothing] * min(max(count, 0), 2)
+    size = scratch * math.prod(grid)
+    if size > MAX_BYTES:
+        raise NotReplayable(f"{size / 2**30:.0f} GiB of scratch memory")
+    number = len(plan.text["buffers"])
+    plan.text["buffers"].append({"bytes": -(-size // _SCRATCH_UNIT) * _SCRATCH_UNIT})
+    return [{"buffer": number, "offset": 0}, nothing]
+
+
+def _descriptor(tape: Tape, plan: Plan, given: dict[str, Any], made: Any) -> list[dict[str, Any]]:
+    """The parameters that stand for a tensor descriptor: the map, its shape, its strides."""
+    try:
+        placed = _parameter(tape, plan, given)
+        return [{**placed, "map": descriptors.tensor_map(given, made)},
+                *({"value": scalar_bytes(n, "i32").hex()} for n in given["shape"]),
+                *({"value": scalar_bytes(n, "i64").hex()} for n in given["strides"])]
+    except descriptors.Unknown as reason:
+        raise NotReplayable(str(reason)) from None
 
 
 def _parameter(tape: Tape, plan: Plan, argument: dict[str, Any]) -> dict[str, Any]:
@@ -228,8 +267,6 @@ def _parameter(tape: Tape, plan: Plan, argument: dict[str, Any]) -> dict[str, An
         check_ref(tape, ref)
         return {"buffer": plan.names[ref["buffer"]],
                 "offset": ref["offset"] * dtype_named(ref["dtype"]).itemsize}
-    if "descriptor" in argument:
-        raise NotReplayable("tensor descriptors made on the host")
     value, kind = argument["scalar"], argument["type"]
     if isinstance(value, dict):
         value = float(value["float"])

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from evaluator_gpu import constants
+from evaluator_gpu import constants, descriptors
 from evaluator_gpu.torch_memory import Driver, DriverError, Memory
 from kernel_evolve_worker.recording.tape import decode_value, dtype_named
 
@@ -46,6 +46,8 @@ DONE:
 }
 \0"""
 _SCRUB_THREADS = 1024
+_SLOT = 128  # bytes, and the alignment, that a parameter gets: a CUtensorMap is the largest
+_PROMOTE_128 = 2  # CU_TENSOR_MAP_L2_PROMOTION_L2_128B
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _SHARED_PER_BLOCK = 97  # CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 _RESOURCES = {"registers": 4, "local_bytes": 3, "static_shared_bytes": 1}
@@ -251,17 +253,38 @@ class Player:
 
     def _start(self, function: ctypes.c_void_p, grid: list[int], threads: int, shared: int,
                parameters: list[bytes]) -> None:
-        held = [ctypes.create_string_buffer(p, 8) for p in parameters]
-        pointers = (ctypes.c_void_p * len(held))(*[ctypes.addressof(h) for h in held])
+        room = ctypes.create_string_buffer(_SLOT * (len(parameters) + 1))
+        first = -(-ctypes.addressof(room) // _SLOT) * _SLOT
+        for number, value in enumerate(parameters):
+            ctypes.memmove(first + number * _SLOT, value, len(value))
+        pointers = (ctypes.c_void_p * len(parameters))(
+            *(first + number * _SLOT for number in range(len(parameters))))
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         self._driver("cuLaunchKernel", function, *grid, threads, 1, 1, shared, stream, pointers,
                      None)
 
     def _bytes(self, parameter: dict[str, Any]) -> bytes:
-        if "buffer" in parameter:
-            address = self._content(parameter["buffer"]).data_ptr()
-            return (address + parameter["offset"]).to_bytes(8, "little")
-        return bytes.fromhex(parameter["value"]).ljust(8, b"\0")
+        if "buffer" not in parameter:
+            return bytes.fromhex(parameter["value"]).ljust(8, b"\0")
+        address = self._content(parameter["buffer"]).data_ptr() + parameter["offset"]
+        if "map" in parameter:
+            return self._encoded(parameter["map"], address)
+        return address.to_bytes(8, "little")
+
+    def _encoded(self, given: dict[str, Any], address: int) -> bytes:
+        """A CUtensorMap, as ke_replay makes it."""
+        room = ctypes.create_string_buffer(2 * _SLOT)
+        out = -(-ctypes.addressof(room) // _SLOT) * _SLOT
+        count = len(given["shape"])
+        long, word = ctypes.c_uint64 * 5, ctypes.c_uint32 * 5
+        try:
+            self._driver("cuTensorMapEncodeTiled", ctypes.c_void_p(out), given["type"], count,
+                         ctypes.c_uint64(address), long(*given["shape"]), long(*given["strides"]),
+                         word(*given["box"]), word(*[1] * count), 0, given["swizzle"],
+                         _PROMOTE_128, int(given["nan"]))
+        except DriverError:
+            raise Refused("a tensor descriptor that the driver refuses") from None
+        return ctypes.string_at(out, descriptors.BYTES)
 
     def _outside(self) -> list[int]:
         return [number for number, memory in enumerate(self._used)

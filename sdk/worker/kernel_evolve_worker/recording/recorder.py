@@ -259,6 +259,8 @@ class Recorder(TorchDispatchMode):
             out.append({"name": name, "tensor": self.ref(value), "type": kind})
         elif kind.startswith("tensordesc"):
             self._on_device(name, value.base)
+            if getattr(value, "round_f32_to_tf32", False):
+                raise Uncovered("a tensor descriptor that rounds to TF32")
             out.append({"name": name, "type": kind, "descriptor": {
                 "tensor": self.ref(value.base), "shape": [int(n) for n in value.shape],
                 "strides": [int(n) for n in value.strides],
@@ -287,7 +289,8 @@ class Recorder(TorchDispatchMode):
 def describe_kernel(compiled: Compiled, source: str) -> dict[str, Any]:
     """A kernel's entry in the tape."""
     fields = ("num_warps", "num_ctas", "num_stages", "shared", "maxnreg", "global_scratch_size",
-              "enable_fp_fusion", "launch_cooperative_grid", "launch_pdl", "cluster_dims")
+              "enable_fp_fusion", "launch_cooperative_grid", "launch_pdl", "cluster_dims",
+              "tensordesc_meta")
     return {
         "name": compiled.name,
         "ttir": str(compiled.texts["ttir"]).replace(source, "candidate.py"),

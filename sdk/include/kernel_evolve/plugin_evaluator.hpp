@@ -47,8 +47,9 @@ class RecordThenJudge : public Coroutine {
     }
     json verdict = co_await Judged(ctx, request, record);
     // For the full verdict on the same source, which needs no second recording.
-    if (request.at("asked") == "compile" && record.value("ok", false))
+    if (request.at("asked") == "compile" && record.value("ok", json()) == true) {
       verdict["recording"] = record;
+    }
     co_return EvaluatorDone(std::move(verdict));
   }
 

@@ -211,6 +211,22 @@ class Replays(unittest.TestCase):
         self.assertEqual(loaded.run(guard=True, poison=0xFF).outside, [])
         self.assertEqual(len(loaded.time(4, poisons=[0], pause_ns=1)["milliseconds"]), 4)
 
+    def test_a_process_that_died_while_it_was_idle(self) -> None:
+        tape = tape_of()
+        first = LoadedTape(self.replayer, tape, "cpu")
+        process = self.replayer._process
+        assert process is not None
+        process.kill()
+        process.wait()
+        again = LoadedTape(self.replayer, tape, "cpu")
+        self.assertEqual(again.kernels, first.kernels)
+        self.assertIsNot(self.replayer._process, process)
+
+    def test_what_is_written_beside_scratch_memory_has_a_name(self) -> None:
+        loaded = LoadedTape(self.replayer, tape_of(), "cpu")
+        self.assertEqual(loaded._names([0, len(loaded.tape.buffers)]),
+                         [next(iter(loaded.tape.buffers)), "scratch memory"])
+
     def test_too_little_memory(self) -> None:
         self.environment({"FAKE_CUDA_MEMORY": str(1 << 20)})
         forward = texts.CALL.replace("torch.empty_like(x)", "torch.empty(1 << 20, device='cuda')")

@@ -167,6 +167,16 @@ class Tapes(unittest.TestCase):
             "return self.drop(args[0])", "return self.drop.p * args[0]"))["ok"])
 
 
+    def test_a_train_that_returns_nothing(self) -> None:
+        code = candidate("return args[0] * 2") + (
+            "    def train(self, mode=True):\n        self.training = mode\n")
+        self.assertTrue(recorded(code)["ok"])
+
+    def test_copies_of_one_call_are_told(self) -> None:
+        tape = self.tape(candidate("return args[0] + torch.arange(100.0).cuda()"))
+        self.assertEqual(tape.host["host_copies"], 1)
+
+
 class Weights(unittest.TestCase):
     LINEAR = "self.a = nn.Linear(4, 5); self.b = nn.Linear(4, 5)"
 

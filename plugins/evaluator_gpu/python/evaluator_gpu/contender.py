@@ -24,10 +24,12 @@ class TapeContender:
     name = "candidate"
 
     def __init__(self, loaded: LoadedTape, *, seed: int, hashes: list[int], changed: list[str],
-                 poisons: list[int], wrong: Callable[[Result], bool] | None = None) -> None:
+                 poisons: list[int], sample_s: float = 0.0,
+                 wrong: Callable[[Result], bool] | None = None) -> None:
         """hashes: of what the checked runs gave under `seed`; empty where they don't repeat.
         changed: the buffers that they changed. poisons: theirs. wrong: whether these results are;
-        None only where `hashes` cover all that a call leaves behind.
+        None only where `hashes` cover all that a call leaves behind. sample_s: what one call may
+        take.
         """
         if not hashes and wrong is None:
             raise ValueError("timed calls would be compared with nothing")
@@ -37,6 +39,7 @@ class TapeContender:
         self._changed = changed
         self._poisons = poisons
         self._wrong = wrong
+        self._sample_s = sample_s
         steps = len(loaded.plan.text["steps"])
         self._pause = min(constants.MIN_PAUSE_NS + 5000 * steps, constants.MAX_PAUSE_NS)
 
@@ -47,7 +50,8 @@ class TapeContender:
         answer = self._loaded.time(
             samples, poisons=[secrets.choice(self._poisons) for _ in range(samples)],
             pause_ns=self._pause, seed=self._seed, hashes=self._hashes,
-            keep=kept if self._wrong else None, changed=self._changed)
+            keep=kept if self._wrong else None, changed=self._changed,
+            deadline_s=max(constants.RUN_DEADLINE_S, samples * self._sample_s))
         if answer["wrong"]:
             raise Suspect(f"{answer['wrong']} of {samples} timed calls gave other results than "
                           "the calls that were checked.")

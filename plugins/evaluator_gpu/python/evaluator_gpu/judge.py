@@ -65,14 +65,18 @@ def judge(request: dict[str, Any], context: Context) -> dict[str, Any]:
                             reason=text, feedback=[text], provenance=provenance(record),
                             seconds=seconds_of(record))
     except (TapeError, KeyError, TypeError, ValueError):
-        text = "the recording of this candidate can't be read."
-        return make_verdict(asked=asked, stage="integrity", ok=False, code="no_recording",
-                            reason=text, provenance=provenance(record))
+        return _no_recording(record, asked)
     begin = time.monotonic()
     bench = bench_for(request, context)
     judgement = _Judgement(bench, record, tape, plan, context, asked)
     judgement.spend("task", time.monotonic() - begin)
     return judgement.verdict(bool(request.get("compile_baseline", True)))
+
+
+def _no_recording(record: dict[str, Any], asked: str) -> dict[str, Any]:
+    text = "the recording of this candidate can't be read."
+    return make_verdict(asked=asked, stage="integrity", ok=False, code="no_recording",
+                        reason=text, provenance=provenance(record))
 
 
 class _Judgement(Judgement[Result]):
@@ -96,7 +100,7 @@ class _Judgement(Judgement[Result]):
         self.own: Expected | None = None  # what timed calls are compared with
         self.repeats = True
         self.atomics = any("atomic_rmw" in k["ttir"] and "fadd" in k["ttir"]
-                           for k in tape.kernels.values()) or plan.pytorch is not None
+                           for k in tape.kernels.values()) or not plan.repeats
         self.runs = 0
         self.poisons = draw_poisons()
 
@@ -127,6 +131,8 @@ class _Judgement(Judgement[Result]):
             return self._failed(code, text)
         except NotReplayable as reason:
             return self._failed("uncovered", f"uncovered: {reason}.")
+        except TapeError:  # a constant's file is gone or another one
+            return _no_recording(self.record, self.asked)
         except Hang:
             return self._failed("timeout", "the kernels didn't end within "
                                 f"{self._deadline():.0f} s: look for a loop that doesn't end.")
@@ -143,6 +149,9 @@ class _Judgement(Judgement[Result]):
         """Makes what the measurement needs while others may use the device, too: contexts that come
         up and a compiler that tries kernels would disturb whoever has it alone."""
         self.replayers[1].start(self.plan.shared_bytes)
+        assert self.loaded is not None
+        self.own = self.references.expected("own")
+        self.loaded.bind(self.own.inputs, self.own.state)
         if compile_baseline:
             begin = time.monotonic()
             self.bench.compile_baseline(self.context)
@@ -227,8 +236,6 @@ class _Judgement(Judgement[Result]):
 
     def _timed(self) -> dict[str, Any]:
         assert self.loaded is not None
-        self.own = own = self.references.expected("own")
-        self.loaded.bind(own.inputs, own.state)
         begin = time.monotonic()
         with self.bench.device.held(self.context.time_left(), self.progress, alone=True) as waited:
             self.spend("wait", waited)
@@ -264,7 +271,8 @@ class _Judgement(Judgement[Result]):
                          run.aliases) is not None
 
         return TapeContender(loaded, seed=self.seed, hashes=self.hashes, changed=self.changed,
-                             poisons=self.poisons, wrong=None if self._all_hashed else wrong)
+                             poisons=self.poisons, sample_s=self._deadline(),
+                             wrong=None if self._all_hashed else wrong)
 
     @property
     def _all_hashed(self) -> bool:

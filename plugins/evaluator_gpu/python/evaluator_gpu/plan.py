@@ -41,6 +41,11 @@ class NotReplayable(Exception):
     """The tape needs what no replay can do; the text says what."""
 
 
+# Operators that add in no fixed order on a GPU, as PyTorch's notes on reproducibility list them.
+_UNORDERED = ("aten.index_add", "aten.index_put", "aten._index_put_impl", "aten.index_reduce",
+              "aten.put", "aten.scatter_add", "aten.scatter_reduce", "aten.histc", "aten.bincount",
+              "aten.cumsum", "aten.kthvalue", "aten.median", "aten.nanmedian", "aten.ctc_loss",
+              "aten._ctc_loss", "aten.nll_loss2d", "aten.embedding_bag", "aten._embedding_bag")
 # Scratch memory holds tensor maps, which are aligned to this.
 _SCRATCH_UNIT = 128
 
@@ -54,7 +59,8 @@ class Plan:
     """`text`: what a replay loads. `names`: buffers' numbers by name. `data`, `fetch`: where a
     buffer's first content and its result lie in the shared memory, by name. `shared_bytes`: its
     size. `hashed`: whether every output is covered by the hashes. `pytorch`: what needs PyTorch's
-    replay; None where ke_replay can do all."""
+    replay; None where ke_replay can do all. `repeats`: whether PyTorch's part gives the same bits
+    each time."""
 
     text: dict[str, Any]
     names: dict[str, int]
@@ -63,6 +69,7 @@ class Plan:
     shared_bytes: int = 0
     hashed: bool = True
     pytorch: str | None = None
+    repeats: bool = True
 
 
 # What reading a tape raises that isn't what it should be.
@@ -87,7 +94,9 @@ def _plan(tape: Tape, pytorch: str | None) -> Plan:
     plan = Plan({"buffers": [], "kernels": [], "steps": [], "results": []}, {}, pytorch=pytorch)
     _place_buffers(tape, plan)
     if pytorch is not None:
-        plan.text.update(names=plan.names, unused=_unused(tape, plan))
+        plan.text.update(names=plan.names, unused=_unused(tape, plan), late=[
+            plan.names[name] for name, buffer in tape.buffers.items() if buffer["origin"] == "op"])
+        plan.repeats = not any(str(step.get("name")).startswith(_UNORDERED) for step in tape.steps)
     for ref in [*filter(None, tape.inputs), *(entry["ref"] for entry in tape.state)]:
         check_ref(tape, ref)
         if ref["buffer"] not in plan.data:
@@ -315,7 +324,7 @@ def _operator(tape: Tape, step: dict[str, Any]) -> dict[str, Any]:
     """An operator as the tape has it, if it is one that recording takes."""
     name = str(step["name"])
     found = operator_named(name)
-    # Whether a dropout drops was seen when it was recorded; a random one fails the repeats.
+    # Whether a dropout drops was seen when it was recorded.
     if found is None or refusal(found, drops=False) is not None:
         raise NotReplayable(f"the operator {name}")
     for ref in [*_reads(step), *filter(None, [*step["out"], *step.get("writes", [])])]:
@@ -336,7 +345,8 @@ def _unused(tape: Tape, plan: Plan) -> list[int]:
     used = {ref["buffer"] for ref in tree_refs(tape.outputs)}
     for step in tape.steps:
         refs = _reads(step) if step["op"] == "aten" else [
-            argument["tensor"] for argument in step["args"] if "tensor" in argument]
+            argument.get("descriptor", argument)["tensor"] for argument in step["args"]
+            if "scalar" not in argument]
         used.update(ref["buffer"] for ref in refs)
     return [number for name, number in plan.names.items() if name not in used]
 

@@ -27,6 +27,7 @@ from kernel_evolve_worker.recording.tape import Tape, decode_tree, dtype_named, 
 from kernel_evolve_worker.tensors import write_values
 
 _START_S = 60.0
+_SCRATCH = "scratch memory"  # of a launch: no buffer of the tape
 _END_S = 5.0  # from the end of its output to the end of the process
 _SMALLEST = 64 << 20  # shared memory, so that small tapes need no new process
 
@@ -143,7 +144,8 @@ class Replayer:
         Raises WorkerError (unavailable) where that can't be done."""
         try:
             self.memory.grow(max(1, shared_bytes))
-            if self._process is not None and self._generation == self.memory.generation:
+            if (self._process is not None and self._process.poll() is None
+                    and self._generation == self.memory.generation):
                 return
             self.stop()
             self._generation = self.memory.generation
@@ -324,7 +326,7 @@ class LoadedTape:
 
     def _names(self, numbers: list[int]) -> list[str]:
         names = list(self.tape.buffers)
-        return [names[i] for i in numbers]
+        return [names[i] if i < len(names) else _SCRATCH for i in numbers]
 
     def _results(self, changed: list[str]) -> list[str]:
         """The buffers that hold what a run leaves: outputs, and what it changed."""
@@ -374,7 +376,8 @@ class LoadedTape:
 
     def time(self, samples: int, *, poisons: list[int], pause_ns: int, seed: int = 0,
              hashes: list[int] | None = None, keep: int | None = None,
-             changed: list[str] | None = None, deadline_s: float = 60.0) -> dict[str, Any]:
+             changed: list[str] | None = None,
+             deadline_s: float = constants.RUN_DEADLINE_S) -> dict[str, Any]:
         """ke_replay's answer to `time`: milliseconds of each sample, and how many were wrong.
 
         poisons: of the first sample, and so on in turn. keep: the number of the sample of which

@@ -50,6 +50,11 @@ class _Pointer:
             "shape": (size,), "typestr": "|u1", "data": (address, False), "version": 2}
 
 
+def as_tensor(address: int, size: int) -> torch.Tensor:
+    """`size` bytes of device memory, uint8."""
+    return torch.as_tensor(_Pointer(address, size), device="cuda")
+
+
 class Memory:
     """`size` bytes; `whole` are the mapped ones, `content` those asked for, at `whole`'s end
     (guard) or start. Given back by `free`, after which the tensors must not be used."""
@@ -79,7 +84,7 @@ class Memory:
         except DriverError:
             self._release(mapped=False)
             raise
-        self.whole = torch.as_tensor(_Pointer(self._start, self._mapped), device="cuda")
+        self.whole = as_tensor(self._start, self._mapped)
         begin = self._mapped - room if guard else 0
         self.content = self.whole[begin:begin + size]
         self.edges = [self.whole[:begin], self.whole[begin + size:]]

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from evaluator_gpu import constants, descriptors
-from evaluator_gpu.torch_memory import Driver, DriverError, Memory
+from evaluator_gpu.torch_memory import Driver, DriverError, Memory, as_tensor
 from kernel_evolve_worker.recording.tape import decode_value, dtype_named
 
 _REDZONE = 0xA5
@@ -81,8 +81,9 @@ class Player:
         self._modules: dict[int, ctypes.c_void_p] = {}
         self._functions: dict[int, ctypes.c_void_p] = {}
         self._originals: dict[int, torch.Tensor] = {}
-        self._buffers: dict[bool, list[Memory]] = {}  # by guard
-        self._used: list[Memory] = []
+        self._buffers: dict[bool, dict[int, Memory]] = {}  # by guard and number
+        self._used: dict[int, Memory] = {}
+        self._guard, self._poison = True, 0
         self._results: dict[int, torch.Tensor] = {}  # of operators, where they are buffers now
         self._pause_ns = 0
         self.step = -1
@@ -109,7 +110,7 @@ class Player:
         return {"kernels": resources}
 
     def _forget(self) -> None:
-        self._results, self._originals, self._used = {}, {}, []
+        self._results, self._originals, self._used = {}, {}, {}
         torch.cuda.synchronize()
         for guard in list(self._buffers):
             self._free(guard)
@@ -119,7 +120,7 @@ class Player:
         self._pause_ns = 0
 
     def _free(self, guard: bool) -> None:
-        for memory in self._buffers.pop(guard, []):
+        for memory in self._buffers.pop(guard, {}).values():
             memory.free()
 
     def _attribute(self, number: int, attribute: int) -> int:
@@ -176,25 +177,41 @@ class Player:
     def _prepare(self, guard: bool, poison: int) -> None:
         """Fresh contents; operators' results get memory of their own when they run."""
         self._results = {}
+        self._poison = poison
+        _fill_pool(poison)
+        self._flush.zero_()  # a kernel that finds it leaves nothing there
         for number, kernel in enumerate(self._plan["kernels"]):
             if kernel["fresh"]:
                 self._load(number)
         if guard not in self._buffers:
-            made = self._buffers[guard] = []
-            for buffer in self._plan["buffers"]:
-                made.append(Memory(self._driver, buffer["bytes"], guard))
+            self._buffers[guard] = {}
         self._used = self._buffers[guard]
-        for number, memory in enumerate(self._used):
-            for edge in memory.edges:
-                edge.fill_(_REDZONE)
-            if number in self._originals:
-                memory.content.copy_(self._originals[number])
-            else:
-                memory.content.fill_(poison)
+        self._guard = guard
+        late = {*self._plan["late"], *self._plan["unused"]}  # made when something is put there
+        for number in range(len(self._plan["buffers"])):
+            if number in self._used or number not in late:
+                self._renew(number)
+
+    def _renew(self, number: int) -> Memory:
+        """The buffer with its first content, or poison; made where there is none."""
+        memory = self._used.get(number)
+        if memory is None:
+            size = self._plan["buffers"][number]["bytes"]
+            memory = self._used[number] = Memory(self._driver, size, self._guard)
+        for edge in memory.edges:
+            edge.fill_(_REDZONE)
+        if number in self._originals:
+            memory.content.copy_(self._originals[number])
+        else:
+            memory.content.fill_(self._poison)
+        return memory
 
     def _content(self, number: int) -> torch.Tensor:
         known = self._results.get(number)
-        return self._used[number].content if known is None else known
+        if known is not None:
+            return known
+        memory = self._used.get(number)
+        return (self._renew(number) if memory is None else memory).content
 
     def _tensor(self, ref: dict[str, Any]) -> torch.Tensor:
         memory = self._content(self._plan["names"][ref["buffer"]])
@@ -211,6 +228,7 @@ class Player:
                 self._launch(step)
             if guard:
                 torch.cuda.synchronize()  # so that a fault has a number
+        self.step = -1
 
     def _operator(self, step: dict[str, Any], guard: bool) -> None:
         _, name, overload = step["name"].split(".")
@@ -219,8 +237,12 @@ class Player:
         kwargs = {k: _on_device(decode_value(v, self._tensor)) for k, v in step["kwargs"].items()}
         try:
             results = function(*args, **kwargs)
-        except (NotImplementedError, TypeError, ValueError, IndexError) as error:
-            raise Refused(f"{step['name']}: {str(error).splitlines()[0][:160]}") from None
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            if _CUDA_ERROR in str(error):
+                raise
+            raise Refused(f"{step['name']}: {_first_line(error)}") from None
         results = results if isinstance(results, (tuple, list)) else [results]
         changed = [_place(ref) for ref in step.get("writes", [])]
         for result, ref in zip(results, step["out"]):
@@ -287,7 +309,7 @@ class Player:
         return ctypes.string_at(out, descriptors.BYTES)
 
     def _outside(self) -> list[int]:
-        return [number for number, memory in enumerate(self._used)
+        return [number for number, memory in sorted(self._used.items())
                 if any(bool((edge != _REDZONE).any()) for edge in memory.edges)]
 
     def _changed(self) -> list[int]:
@@ -367,6 +389,9 @@ def failure(error: Exception, step: int) -> tuple[dict[str, Any], bool]:
             isinstance(error, DriverError) and error.code == _OUT_OF_MEMORY):
         return {"ok": False, "kind": "cuda", "code": _OUT_OF_MEMORY, "message": text}, True
     code = error.code if isinstance(error, DriverError) else _code(error)
+    if code is None:
+        return {"ok": False, "kind": "request",
+                "message": f"{type(error).__name__}: {_first_line(error)}"}, False
     lasting = code >= 700 and code not in (701, 704)
     return {"ok": False, "kind": "fault", "code": code, "step": step, "message": text,
             "lasting": lasting}, lasting
@@ -377,10 +402,30 @@ _ERRORS = {"illegal memory access": 700, "out of resources": 701, "device-side a
            "misaligned address": 716}
 
 
-def _code(error: Exception) -> int:
+_CUDA_ERROR = "CUDA error"
+
+
+def _code(error: Exception) -> int | None:
+    """CUDA's number of PyTorch's error; None where it is none of the device's."""
     text = str(error)
     known = (code for words, code in _ERRORS.items() if words in text)
-    return next(known, 719 if "CUDA error" in text else 1)
+    return next(known, 719 if _CUDA_ERROR in text else None)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "")[:160]
+
+
+def _fill_pool(poison: int) -> None:
+    """Overwrites what PyTorch's allocator holds and nobody uses: a kernel that finds it finds
+    nothing of an earlier call."""
+    torch.cuda.synchronize()
+    for segment in torch.cuda.memory_snapshot():
+        address = segment["address"]
+        for block in segment["blocks"]:
+            if not block["state"].startswith("active"):
+                as_tensor(address, block["size"]).fill_(poison)
+            address += block["size"]
 
 
 def _place(ref: dict[str, Any]) -> tuple[Any, ...]:

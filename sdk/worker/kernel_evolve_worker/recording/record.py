@@ -206,7 +206,7 @@ class _Session:
 
     def _tape(self, module: Any, model: torch.nn.Module, inputs: list[Any],
               state: list[tuple[str, str, torch.Tensor]]) -> Tape | dict[str, Any]:
-        """Calls forward three times: to warm up, for the tape, and to compare with it."""
+        """Calls forward to warm up, for the tape, to compare with it, and in the other mode."""
         earlier: set[int] = set()
         recorders: list[Recorder] = []
         memory: list[dict[str, str]] = []
@@ -233,9 +233,10 @@ class _Session:
             return failure("integrity", "state_across_calls",
                            f"forward changes {changed} from call to call: make forward independent "
                            "of earlier calls.")
+        copies = len(self.placement.copies)
         self.mode_matters = self._differs_in_other_mode(model, inputs, state, earlier, first)
         tape = recorders[1].tape
-        tape.host = {"file": "candidate.py", "host_copies": len(self.placement.copies),
+        tape.host = {"file": "candidate.py", "host_copies": copies,
                      "training": model.training}
         return tape
 
@@ -245,7 +246,8 @@ class _Session:
         mode = model.training
         recorder = Recorder(self.placement, earlier, str(self.file))
         try:
-            self._forward(recorder, model.train(not mode), inputs, state)
+            model.train(not mode)
+            self._forward(recorder, model, inputs, state)
             return _essence(recorder.tape) != own
         except (KeyboardInterrupt, GeneratorExit):
             raise
@@ -258,6 +260,7 @@ class _Session:
     def _forward(self, recorder: Recorder, model: torch.nn.Module, inputs: list[Any],
                  state: list[tuple[str, str, torch.Tensor]]) -> None:
         recorder.bind(tree_leaves(inputs), state)
+        self.placement.copies.clear()  # those of one call are told
         self.recorder, self.driver.pause = recorder, recorder.pause
         self.facade.recording = True
         try:

@@ -89,7 +89,7 @@ def _by_value(reference: dict[str, torch.Tensor],
     pairs: dict[str, str] = {}
     for name, value in reference.items():
         partners = [other for other, held in candidate.items()
-                    if _kind(held) == _kind(value) and torch.equal(held, value)]
+                    if _kind(held) == _kind(value) and torch.equal(_bits(held), _bits(value))]
         if len(partners) != 1 or partners[0] in pairs.values():
             return None
         pairs[name] = partners[0]

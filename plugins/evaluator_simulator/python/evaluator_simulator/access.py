@@ -7,12 +7,13 @@ gathered and scattered lane by lane. Both ways give the same values, faults and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from .memory import SECTOR, UNWRITTEN, Buffer, Faults, Sectors
+from .memory import UNWRITTEN, Buffer, Faults
+from .traffic import Traffic
 from .values import Affine, Pointer, Uncovered, dense, dtype_of, uniform_truth
 from .window import (
     Tile,
@@ -21,7 +22,6 @@ from .window import (
     differ,
     disjoint,
     narrowed,
-    partly_masked,
     tiles_of,
     window_of,
 )
@@ -40,21 +40,6 @@ def poison(dtype: torch.dtype) -> float | int | bool:
     if dtype.is_floating_point:
         return float("nan")
     return _INT_POISON.get(dtype, True)
-
-
-@dataclass
-class Traffic:
-    """Counts of one launch."""
-
-    reads: dict[str, Sectors] = field(default_factory=dict)
-    writes: dict[str, Sectors] = field(default_factory=dict)
-    bytes_asked: int = 0
-
-    def read_bytes(self) -> int:
-        return sum(sectors.touched() for sectors in self.reads.values())
-
-    def written_bytes(self) -> int:
-        return sum(sectors.touched() for sectors in self.writes.values())
 
 
 class LaunchMemory:
@@ -130,6 +115,7 @@ class LaunchMemory:
     def load(self, pointer: Pointer, mask: torch.Tensor | None, other: torch.Tensor | None,
              line: int | None) -> torch.Tensor:
         """The values [P|1, *tile]; masked lanes hold `other`, or poison where there is none."""
+        self.traffic.line = line
         dtype = dtype_of(pointer.element)
         if dtype in _BYTE_FLOATS:  # PyTorch indexes no float8
             raw = self.load(replace(pointer, element="i8"), mask,
@@ -152,12 +138,14 @@ class LaunchMemory:
             if buffer.name in self.written:
                 value = value.clone()
             self._check_read(pointer, mask if truth is None else None, window, None, line)
-            self._count(self.traffic.reads, buffer, offset, mask if truth is None else None, dtype)
+            self.traffic.regular(self.traffic.reads, buffer, offset,
+                                 mask if truth is None else None, dtype, self.programs)
             return value if truth else torch.where(mask, value, fill)
         if buffer.name not in self.shared and not buffer.holes:
             tiles = tiles_of(offset, None if truth else mask, self.programs, flat.numel())
             if tiles is not None:
-                self._count(self.traffic.reads, buffer, offset, None if truth else mask, dtype)
+                self.traffic.regular(self.traffic.reads, buffer, offset, None if truth else mask,
+                                     dtype, self.programs)
                 return self._load_tiles(tiles, flat, shape, fill, full=bool(truth))
         offsets = dense(offset).to(torch.int64)
         offsets, valid = self._valid(pointer, "out_of_bounds_load", offsets,
@@ -175,7 +163,7 @@ class LaunchMemory:
             value = torch.where(valid, value, fill)
         self._check_read(pointer, valid, None, safe, line)
         times = self.programs if safe.shape[0] == 1 else 1
-        self._count_lanes(self.traffic.reads, buffer, safe, valid, dtype, times)
+        self.traffic.lanes(self.traffic.reads, buffer, safe, valid, dtype, times)
         return value
 
     def _load_tiles(self, tiles: list[Tile], flat: torch.Tensor, shape: tuple[int, ...],
@@ -249,6 +237,7 @@ class LaunchMemory:
     def store(self, pointer: Pointer, value: torch.Tensor, mask: torch.Tensor | None,
               line: int | None) -> None:
         """Writes value [P|1, *tile] where the mask holds."""
+        self.traffic.line = line
         dtype = dtype_of(pointer.element)
         if dtype in _BYTE_FLOATS and value.dtype == dtype:
             pointer, dtype = replace(pointer, element="i8"), torch.int8
@@ -282,7 +271,7 @@ class LaunchMemory:
                 and (window.programs > 1 or self.programs == 1)
                 and _inside(offset, flat.numel())):
             self._store_window(pointer, window, value, line, dtype)
-            self._count(self.traffic.writes, buffer, offset, None, dtype)
+            self.traffic.regular(self.traffic.writes, buffer, offset, None, dtype, self.programs)
             return
         shape = [self.programs, *(offset.shape if isinstance(offset, Affine) else offset.shape[1:])]
         tiles = None
@@ -290,7 +279,8 @@ class LaunchMemory:
             tiles = tiles_of(offset, None if truth else mask, self.programs, flat.numel())
         if tiles is not None and disjoint(shape[1:], offset.strides):
             self._store_tiles(pointer, tiles, value.expand(shape), line)
-            self._count(self.traffic.writes, buffer, offset, None if truth else mask, dtype)
+            self.traffic.regular(self.traffic.writes, buffer, offset, None if truth else mask,
+                                 dtype, self.programs)
             return
         offsets = dense(offset).to(torch.int64).expand(shape)
         offsets, valid = self._valid(pointer, "out_of_bounds_store", offsets,
@@ -302,7 +292,7 @@ class LaunchMemory:
         else:
             offsets, value, tags = offsets[valid], value[valid], tags[valid]
         self._scatter(pointer, flat, offsets, value, tags, line)
-        self._count_lanes(self.traffic.writes, buffer, offsets, None, dtype)
+        self.traffic.lanes(self.traffic.writes, buffer, offsets, None, dtype)
 
     def _store_window(self, pointer: Pointer, window: Window, value: torch.Tensor,
                       line: int | None, dtype: torch.dtype) -> None:
@@ -382,6 +372,7 @@ class LaunchMemory:
     def gather_for_atomic(self, pointer: Pointer, mask: torch.Tensor | None,
                           line: int | None) -> tuple[torch.Tensor, torch.Tensor | None, list[int]]:
         """(offsets, lanes that take part or None for all, shape [P, *tile]) of an atomic."""
+        self.traffic.line = line
         dtype = dtype_of(pointer.element)
         offset = pointer.offset
         shape = [self.programs, *(offset.shape if isinstance(offset, Affine) else offset.shape[1:])]
@@ -408,90 +399,10 @@ class LaunchMemory:
                 self._fault("uninitialised", pointer, line, holes.reshape(1, -1),
                             taken.reshape(1, -1), buffer.elements)
             buffer.shadow[taken] = 0
-        self._count_lanes(self.traffic.reads, buffer, taken, None, dtype)
-        self._count_lanes(self.traffic.writes, buffer, taken, None, dtype)
+        self.traffic.lanes(self.traffic.reads, buffer, taken, None, dtype)
+        self.traffic.lanes(self.traffic.writes, buffer, taken, None, dtype)
+        self.traffic.count_atomics(taken, dtype)
         return offsets, valid, shape
-
-    # -- counting -----------------------------------------------------------------------------
-
-    def _sectors(self, side: dict[str, Sectors], buffer: Buffer) -> Sectors:
-        if buffer.name not in side:
-            side[buffer.name] = Sectors(buffer.size)
-        return side[buffer.name]
-
-    def _count_lanes(self, side: dict[str, Sectors], buffer: Buffer, offsets: torch.Tensor,
-                     valid: torch.Tensor | None, dtype: torch.dtype, times: int = 1) -> None:
-        size = dtype.itemsize
-        if valid is not None:
-            offsets = offsets[valid]
-        self.traffic.bytes_asked += offsets.numel() * size * times
-        if offsets.numel():
-            self._sectors(side, buffer).lanes(offsets * size)
-
-    def _count(self, side: dict[str, Sectors], buffer: Buffer, offset: Affine,
-               mask: torch.Tensor | None, dtype: torch.dtype) -> None:
-        """Counts an affine access inside the buffer; programs without masked lanes are cheap."""
-        if mask is None or mask.shape[0] == 1:
-            self._count_runs(side, buffer, offset, mask, dtype, self.programs)
-            return
-        mask = mask.expand([mask.shape[0], *offset.shape])
-        partial = partly_masked(mask)
-        base = offset.base.expand(self.programs)
-        whole = torch.ones(self.programs, dtype=torch.bool)
-        whole[partial] = False
-        if partial.numel() < self.programs:
-            rest = Affine(base[whole], offset.strides, offset.shape, torch.int64)
-            self._count_runs(side, buffer, rest, None, dtype, self.programs - partial.numel())
-        if partial.numel():
-            rest = Affine(base[partial], offset.strides, offset.shape, torch.int64)
-            self._count_runs(side, buffer, rest, mask[partial], dtype, partial.numel())
-
-    def _count_runs(self, side: dict[str, Sectors], buffer: Buffer, offset: Affine,
-                    mask: torch.Tensor | None, dtype: torch.dtype, programs: int) -> None:
-        """Counts by runs of neighbouring elements; offset and mask are those of `programs`."""
-        size = dtype.itemsize
-        axes = sorted((s, d) for d, s in enumerate(offset.strides)
-                      if s > 0 and offset.shape[d] > 1)
-        run, merged = 1, []
-        for stride, axis in axes:
-            if stride * size > max(run * size, SECTOR - size + 1) or (mask is not None and merged):
-                break
-            run += stride * (offset.shape[axis] - 1)
-            merged.append(axis)
-        rest = tuple(d for d in range(len(offset.shape)) if d not in merged)
-        rows = Affine(offset.base, tuple(offset.strides[d] for d in rest),
-                      tuple(offset.shape[d] for d in rest), torch.int64).dense()
-        lanes = 1
-        for n in offset.shape:
-            lanes *= n
-        if mask is None:
-            self.traffic.bytes_asked += lanes * size * programs
-            self._sectors(side, buffer).rows(rows * size, run * size)
-            return
-        mask = mask.expand([mask.shape[0], *offset.shape])
-        times = programs // mask.shape[0]
-        self.traffic.bytes_asked += int(mask.sum()) * size * times
-        if not merged:
-            shape = torch.broadcast_shapes(mask.shape, rows.shape)
-            self._sectors(side, buffer).lanes(rows.expand(shape)[mask.expand(shape)] * size)
-            return
-        axis = merged[0]
-        along = mask.movedim(axis + 1, -1)
-        count = along.sum(-1)
-        marks = along.to(torch.uint8)
-        first = marks.argmax(-1)
-        last = along.shape[-1] - 1 - marks.flip(-1).argmax(-1)
-        held = count > 0
-        if not torch.equal(count[held], (last - first + 1)[held]):
-            offsets = offset.dense().to(torch.int64)
-            shape = torch.broadcast_shapes(mask.shape, offsets.shape)
-            self._sectors(side, buffer).lanes(offsets.expand(shape)[mask.expand(shape)] * size)
-            return
-        stride = offset.strides[axis]
-        starts = rows + first * stride
-        lengths = ((last - first) * stride + 1).expand(starts.shape)
-        held = held.expand(starts.shape)
-        self._sectors(side, buffer).rows(starts[held] * size, lengths[held] * size)
 
 
 def _inside(offset: Affine, extent: int) -> bool:

@@ -11,15 +11,18 @@ from typing import Any
 
 import torch
 
+from kernel_evolve_worker.correctness.layout import Layout
+
 # Classes of arithmetic in `LaunchStats.flops`. A fused multiply-add counts as two.
 #   dot_ieee, dot_tf32, dot_fp16, dot_bf16, dot_fp8, dot_fp64   tl.dot, by operand precision
 #   dot_int8                                                    tl.dot on integers
 #   fp64, fp32, fp16, bf16                                      elementwise and reductions
 #   special                                                     exp, log, erf, sqrt, divide ...
+#   special64                                                   the same in fp64
 DOT_CLASSES = (
     "dot_ieee", "dot_tf32", "dot_fp16", "dot_bf16", "dot_fp8", "dot_fp64", "dot_int8",
 )  # fmt: skip
-LANE_CLASSES = ("fp64", "fp32", "fp16", "bf16", "special")
+LANE_CLASSES = ("fp64", "fp32", "fp16", "bf16", "special", "special64")
 
 
 @dataclass
@@ -33,8 +36,17 @@ class LaunchStats:
     step: int = 0  # index into tape.steps
     read_bytes: int = 0  # 32 x unique 32-byte sectors read, summed over buffers
     written_bytes: int = 0  # 32 x unique 32-byte sectors written, summed over buffers
+    fetched_bytes: int = 0  # 64 x unique pairs of sectors read: memory sends no less
+    reread_bytes: int = 0  # read bytes that another line of the kernel reads too
+    reused: tuple[tuple[int, int], ...] = ()  # (bytes, bytes since); see Recency
+    lone_sectors: int = 0  # asked for by accesses that use less than half of each
+    atomics: int = 0  # sectors asked for by atomic operations; neighbours go together
+    rounds: float = 0.0  # loads of a program that wait for each other (one per turn of a loop)
     bytes_per_program: float = 0.0  # bytes asked for by lanes (reused ones again) / programs
     flops: dict[str, int] = field(default_factory=dict)  # by class, see above
+    # Operations of tl.dot by the size of one product and by how its right operand lies in memory:
+    # {"64x64x32 rows": n}, "columns" where it is transposed, "unknown" where it was computed.
+    dots: dict[str, int] = field(default_factory=dict)
     programs_run: int = 0  # less than `programs` only where execution stopped early
     reaches_output: bool = True  # it wrote something, and an output depends on that
     float_atomics: bool = False  # the sum's order, so its rounding, is not fixed
@@ -51,6 +63,8 @@ class AtenStats:
     written_bytes: int = 0  # every distinct output once
     flops: int = 0  # 0 where its bytes are what it costs; see prices.py
     dtype: str = "float32"  # of the first output
+    layout: Layout = Layout()
+    reused: tuple[tuple[int, int], ...] = ()  # (bytes, bytes since); see Recency
     seconds: float = 0.0
 
 

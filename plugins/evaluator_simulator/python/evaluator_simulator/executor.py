@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from kernel_evolve_worker.correctness.layout import Recency, layout_of
 from kernel_evolve_worker.recording.tape import (
     Tape,
     TapeError,
@@ -21,6 +22,7 @@ from kernel_evolve_worker.recording.tape import (
     tree_refs,
 )
 from kernel_evolve_worker.tensors import distinct, write_values
+from torch.utils._pytree import tree_leaves
 
 from .access import LaunchMemory
 from .dataflow import OVERWRITES, reaching
@@ -105,6 +107,7 @@ class _Machine:
         self.faults = Faults()
         self.buffers: dict[str, Buffer] = {}
         self.kernel: str | None = None
+        self.recency = Recency()
         self.wrote: dict[int, set[str]] = {}  # what launches wrote and read, by their steps
         self.read: dict[int, set[str]] = {}
         self.written = self._written_buffers()
@@ -242,8 +245,9 @@ class _Machine:
             self.result.programs_run += stats.programs_run
         for name in writes:
             self.buffer(name).settle()
-        self.wrote[index] = {name for name, sectors in memory.traffic.writes.items()
-                             if sectors.touched()}
+        wrote = memory.traffic.written_bytes()
+        stats.reused = self.recency.step(memory.traffic.read_bytes(), wrote)
+        self.wrote[index] = {name for name, size in wrote.items() if size}
         self.read[index] = reads
         self.kernel = None
 
@@ -315,7 +319,8 @@ class _Machine:
             raise Uncovered(f"{name} on this data: {text[:160]}") from None
         results = list(given) if isinstance(given, (tuple, list)) else [given]
         stats = AtenStats(name, index)
-        stats.read_bytes = sum({(r["buffer"], r["offset"]): _bytes(r) for r in refs}.values())
+        reads = {(r["buffer"], r["offset"]): _bytes(r) for r in refs}
+        stats.read_bytes = sum(reads.values())
         try:
             stats.flops = flops(operator, args, kwargs, given)
         except Unpriced:
@@ -329,8 +334,21 @@ class _Machine:
             self._take_result(name, ref, value, ref["buffer"] in old, unused)
         if step["out"] and step["out"][0]:
             stats.dtype = step["out"][0]["dtype"]
+        self._lay_out(stats, operator, args, kwargs, results, reads, step["out"])
         stats.seconds = time.monotonic() - started
         self.result.aten.append(stats)
+
+    def _lay_out(self, stats: AtenStats, operator: Any, args: Any, kwargs: Any, results: list[Any],
+                 reads: dict[tuple[str, int], int], out: list[dict[str, Any] | None]) -> None:
+        """Fills in how an operator's tensors lie and when they were used last."""
+        inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        made = [x for x in results if isinstance(x, torch.Tensor)]
+        stats.layout = layout_of(operator, stats.name, args, inputs, made, stats.flops)
+        read: dict[str, int] = {}
+        for (buffer, _), size in reads.items():
+            read[buffer] = read.get(buffer, 0) + size
+        stats.reused = self.recency.step(
+            read, {ref["buffer"]: _bytes(ref) for ref in out if ref})
 
     def _take_result(self, name: str, ref: dict[str, Any], value: Any, in_place: bool,
                      unused: bool) -> None:

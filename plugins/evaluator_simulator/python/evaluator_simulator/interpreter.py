@@ -36,6 +36,10 @@ from .values import Uncovered
 LANES_PER_BOX = 1 << 21
 
 
+# Operations whose result lies as their first operand does (tt.trans: turned by 90 degrees).
+_SHAPED = ("arith.", "math.", "tt.fp_to_fp", "tt.bitcast", "tt.trans")
+
+
 class TimeUp(Exception):
     """The time budget is spent."""
 
@@ -69,6 +73,11 @@ class Run:
         self.yielded: Any = None
         self.flops: dict[str, int] = {}
         self.float_atomics = False
+        self.dots: dict[str, int] = {}
+        # The dimension along which neighbours of a tile lie in memory (-1 or -2), by SSA name.
+        self.lies: dict[str, int] = {}
+        self.rounds = 0
+        self._waited = False  # a load of this block is counted
         self._counting = True
         self._running = 0
 
@@ -90,6 +99,27 @@ class Run:
         if self._counting:
             self.flops[kind] = self.flops.get(kind, 0) + operations * self._running
 
+    def count_dot(self, left: str, right: str, size: tuple[int, int, int],
+                  operations: int) -> None:
+        """Adds a product (m, n, k) of two SSA names to `dots`."""
+        lies = self.lies.get(right)
+        order = "unknown" if lies is None or self.lies.get(left) == -2 else (
+            "rows" if lies == -1 else "columns")
+        key = "x".join(str(n) for n in size) + f" {order}"
+        self.dots[key] = self.dots.get(key, 0) + operations * self._running
+
+    def load_lies(self, name: str, strides: tuple[int, ...] | None) -> None:
+        """Takes note of how a loaded tile lies: strides per dimension, None where irregular."""
+        self.lies.pop(name, None)
+        if strides and len(strides) > 1 and 1 in strides[-2:]:
+            self.lies[name] = -1 if strides[-1] == 1 else -2
+
+    def wait(self) -> None:
+        """Counts a load: those of one block wait for memory together."""
+        if not self._waited:
+            self._waited = True
+            self.rounds += self._running
+
     @contextlib.contextmanager
     def uncounted(self) -> Iterator[None]:
         before, self._counting = self._counting, False
@@ -105,8 +135,10 @@ class Run:
     def block(self, block: Block) -> Any:
         """Executes the block; returns what its last operation passes on."""
         self.yielded = []
+        self._waited = False
         for op in block.ops:
             self._execute(op)
+        self._waited = False
         return self.yielded
 
     def _execute(self, op: Op) -> None:
@@ -126,6 +158,9 @@ class Run:
             hints.check(self, op, result)
         if len(op.results) == 1:
             env[op.results[0]] = result
+            if op.name.startswith(_SHAPED) and op.operands and op.operands[0] in self.lies:
+                lies = self.lies[op.operands[0]]
+                self.lies[op.results[0]] = -3 - lies if op.name == "tt.trans" else lies
         elif op.results:
             env.update(zip(op.results, result))
         for name in op.dead:
@@ -134,12 +169,13 @@ class Run:
     def call(self, function: Function, args: list[Any]) -> list[Any]:
         """Runs a function on the programs that are on; returns its results."""
         outer, self.env = self.env, {}
+        laid, self.lies = self.lies, {}
         for (name, _), value in zip(function.params, args):
             self.env[name] = value
         try:
             return self.region_from(function.body, function.body.entry.label, [])
         finally:
-            self.env = outer
+            self.env, self.lies = outer, laid
 
     def region_from(self, region: Region, label: str, args: list[Any]) -> list[Any]:
         block = region.block(label)
@@ -193,9 +229,14 @@ def run_launch(launch: Launch, memory: LaunchMemory, stats: LaunchStats, deadlin
             run.call(launch.module.kernel, launch.arguments)
             stats.programs_run += pids.shape[0]
     finally:
-        stats.read_bytes = memory.traffic.read_bytes()
-        stats.written_bytes = memory.traffic.written_bytes()
-        stats.bytes_per_program = memory.traffic.bytes_asked / max(1, stats.programs_run)
-        stats.flops = run.flops
+        traffic = memory.traffic
+        stats.read_bytes = sum(traffic.read_bytes().values())
+        stats.written_bytes = sum(traffic.written_bytes().values())
+        stats.fetched_bytes = traffic.fetched_bytes()
+        stats.reread_bytes = traffic.reread_bytes()
+        stats.lone_sectors, stats.atomics = traffic.lone, traffic.atomics
+        stats.rounds = run.rounds / max(1, stats.programs_run)
+        stats.bytes_per_program = traffic.bytes_asked / max(1, stats.programs_run)
+        stats.flops, stats.dots = run.flops, run.dots
         stats.float_atomics = run.float_atomics
         stats.seconds = time.monotonic() - started

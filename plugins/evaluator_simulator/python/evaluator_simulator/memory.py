@@ -115,14 +115,34 @@ class Sectors:
             self._marks = torch.zeros(self.count, dtype=torch.bool)
         self._marks[start.reshape(-1) >> 5] = True
 
-    def touched(self) -> int:
-        """Unique sectors, in bytes."""
+    def marks(self) -> torch.Tensor:
+        """Bool per sector: whether it was touched."""
         total = torch.zeros(self.count, dtype=torch.bool)
         if self._edges is not None:
             total |= self._edges.cumsum(0)[: self.count] > 0
         if self._marks is not None:
             total |= self._marks
-        return int(total.sum()) * SECTOR
+        return total
+
+    def touched(self) -> int:
+        """Unique sectors, in bytes."""
+        return int(self.marks().sum()) * SECTOR
+
+    def fetched(self) -> int:
+        """Bytes of the pairs of sectors that hold a touched one."""
+        marks = self.marks()
+        if marks.numel() % 2:
+            marks = torch.cat([marks, marks.new_zeros(1)])
+        return int(marks.reshape(-1, 2).any(1).sum()) * 2 * SECTOR
+
+
+def union(several: list[Sectors]) -> Sectors:
+    """What any of them touched; all are of one buffer."""
+    if len(several) == 1:
+        return several[0]
+    whole = Sectors(several[0].count * SECTOR)
+    whole._marks = torch.stack([sectors.marks() for sectors in several]).any(0)
+    return whole
 
 
 class Faults:

@@ -237,7 +237,9 @@ def _compare(run: Run, op: Op, args: list[Any]) -> Any:
 
 
 def counted(run: Run, op: Op, dtype: torch.dtype, special: bool = False, each: int = 1) -> None:
-    name = "special" if special else lane_class(dtype)
+    name = lane_class(dtype)
+    if special:
+        name = "special64" if dtype == torch.float64 else "special"
     if name:
         run.count(name, each * op.type.lanes)
 

@@ -44,7 +44,11 @@ def _load(run: Run, op: Op, args: list[Any]) -> Any:
         op.cache["block"] = "boundaryCheck" in op.rest and "array<i32: " in op.rest
     if op.cache["block"]:
         raise Uncovered("tt.load of a block pointer")
-    return run.memory.load(_pointer(args[0]), mask, other, op.line)
+    run.wait()
+    pointer = _pointer(args[0])
+    offset = pointer.offset
+    run.load_lies(op.results[0], offset.strides if isinstance(offset, Affine) else None)
+    return run.memory.load(pointer, mask, other, op.line)
 
 
 @operation("tt.store")
@@ -63,6 +67,8 @@ def _atomic(run: Run, op: Op, args: list[Any]) -> Any:
     pointer, value = _pointer(args[0]), dense(args[1])
     mask = args[2] if len(args) > 2 else None
     dtype = dtype_of(pointer.element)
+    if op.used:
+        run.wait()
     offsets, valid, shape = run.memory.gather_for_atomic(pointer, mask, op.line)
     value = value.expand(shape)
     result = torch.zeros(shape, dtype=dtype)
@@ -205,7 +211,9 @@ def _plain(mask: torch.Tensor) -> torch.Tensor:
 @operation("tt.descriptor_load")
 def _descriptor_load(run: Run, op: Op, args: list[Any]) -> Any:
     descriptor = args[0]
+    run.wait()
     pointer, inside = _block(descriptor, args[1 : 1 + len(descriptor.block)])
+    run.load_lies(op.results[0], getattr(pointer.offset, "strides", None))
     dtype = dtype_of(pointer.element)
     fill = torch.tensor(float("nan") if descriptor.nan_padding else 0).to(dtype)
     value = run.memory.load(pointer, inside, fill.reshape([1] * (1 + len(descriptor.block))),

@@ -274,6 +274,7 @@ def _dot(run: Run, op: Op, args: list[Any]) -> Any:
         kind = {torch.float16: "dot_fp16", torch.bfloat16: "dot_bf16"}.get(dtype, "dot_fp8")
         total = _accumulate(a.float(), b.float(), c)
     run.count(kind, 2 * batch * m * n * k)
+    run.count_dot(*op.operands[:2], (m, n, k), 2 * batch * m * n * k)
     if product is None:
         return total
     if product.dtype != c.dtype:  # an fp16 accumulator

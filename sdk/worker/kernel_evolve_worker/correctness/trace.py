@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
+from kernel_evolve_worker.correctness.layout import Layout, Recency, layout_of
 from kernel_evolve_worker.task import on_cpu, quiet_fakes
 
 _NO_KERNEL = ("aten.empty", "aten.detach", "aten.lift", "aten._local_scalar", "aten.alias",
@@ -36,6 +37,8 @@ class Operator:
     flops: int  # of matrix products, convolutions and attention; 0 for anything else
     dtype: torch.dtype | None  # of the first floating-point output
     depth: int  # how many values of an operand go into one value of the result
+    layout: Layout = Layout()
+    reused: tuple[tuple[int, int], ...] = ()  # (bytes read again, bytes moved since); see Recency
 
 
 @dataclass
@@ -68,13 +71,14 @@ class _Recorder(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.operators: list[Operator] = []
+        self.recency = Recency()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: A002
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
         name = str(func)
         if not _is_view(func) and not name.startswith(_NO_KERNEL):
-            self.operators.append(_describe(func, name, args, kwargs, out))
+            self.operators.append(_describe(func, name, args, kwargs, out, self.recency))
         return out
 
 
@@ -98,7 +102,8 @@ def _storage(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 
-def _describe(func: Any, name: str, args: Any, kwargs: Any, out: Any) -> Operator:
+def _describe(func: Any, name: str, args: Any, kwargs: Any, out: Any,
+              recency: Recency) -> Operator:
     inputs, outputs = _tensors((args, kwargs)), _tensors(out)
     write_only = _storage(inputs[0]) if name.startswith(_WRITE_ONLY) and inputs else None
     read = {_storage(x): _size(x) for x in inputs if _storage(x) != write_only}
@@ -112,6 +117,8 @@ def _describe(func: Any, name: str, args: Any, kwargs: Any, out: Any) -> Operato
         flops=flops,
         dtype=floats[0] if floats else None,
         depth=_depth(name, args, inputs, outputs, flops),
+        layout=layout_of(func, name, args, inputs, outputs, flops),
+        reused=recency.step(read, written),
     )
 
 
@@ -171,13 +178,16 @@ class _FusedAttention(TorchFunctionMode):
         used = [x for x in (query, key, value, attn_mask) if x is not None]
         products = query.shape[-2] * key.shape[-2] * (query.shape[-1] + value.shape[-1])
         flops = 2 * math.prod(batch) * products
+        read = {_storage(x): _size(x) for x in used}
         self.recorder.operators.append(Operator(
             name="aten.scaled_dot_product_attention.default",
-            read_bytes=sum({_storage(x): _size(x) for x in used}.values()),
+            read_bytes=sum(read.values()),
             written_bytes=_size(out),
             flops=flops // 2 if is_causal else flops,
             dtype=out.dtype,
             depth=key.shape[-2],
+            layout=Layout(product=(math.prod(batch), query.shape[-2], value.shape[-1])),
+            reused=self.recorder.recency.step(read, {_storage(out): _size(out)}),
         ))
         return out
 

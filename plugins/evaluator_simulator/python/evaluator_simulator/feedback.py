@@ -67,6 +67,10 @@ _BOUND = {
     "launch": "the launch itself",
     "memory": "memory bandwidth",
     "l2": "L2 bandwidth: programs ask for the same bytes again",
+    "sectors": "accesses that use few bytes of each sector: let neighbours of a tile lie together",
+    "atomics": "atomics: fewer, or spread over more places",
+    "programs": "the rate at which programs start: fewer, larger ones",
+    "latency": "loads that wait for each other: fewer turns of a loop or more programs",
     "sm": "too few bytes in flight per SM: more or larger programs",
     "arithmetic": "arithmetic",
 }

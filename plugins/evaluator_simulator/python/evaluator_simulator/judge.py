@@ -253,13 +253,13 @@ class _Judgement(Judgement[Execution]):
         assert execution is not None
         tf32 = self.references.allows_tf32
         original = _eager_ms(self.references)
-        total = sum(self._operator_time(op, tf32) for op in execution.aten)
+        steps = [self._operator_time(op, tf32) for op in execution.aten]
         kernels, lines = [], []
         for launch in execution.launches:
             kernel = self.tape.kernels[launch.kernel]
             shape = model.kernel_shape(kernel)
             modelled = model.launch_time(launch, shape)
-            total += modelled.seconds
+            steps.append(modelled.seconds)
             entry = _kernel_entry(kernel, shape, launch.grid)
             entry.update(
                 milliseconds=modelled.seconds * 1e3, bound=modelled.bound,
@@ -270,9 +270,7 @@ class _Judgement(Judgement[Execution]):
             kernels.append(entry)
             if len(lines) < 12:
                 lines += feedback.kernel_lines(launch.name, kernel.get("line"), modelled, shape)
-        optimized = total * 1e3
-        if optimized <= 0.0:
-            optimized = model.hw.LAUNCH * 1e3  # nothing runs: a call still costs something
+        optimized = model.call_time(steps) * 1e3
         code, sentence = self._decide(original, optimized, execution.launches)
         left = [op.name for op in execution.aten if model.aten_time(op) > 0]
         if left:

@@ -1,12 +1,17 @@
 """Modelled time of kernels and of PyTorch operators on an H200. Nothing here is measured.
 
-A launch takes its fixed cost plus the largest of
-  memory      unique sectors read and written / copy bandwidth
+A launch takes its fixed cost plus what is largest of, with a part of the others,
+  memory      pairs of sectors fetched, sectors written / copy bandwidth; what an earlier launch of
+              the same call left in the L2 comes faster
   l2          all bytes that the programs ask for / L2 bandwidth
+  sectors     sectors asked for by accesses that use little of each / their rate
   sm          bytes of the programs of one SM / the bandwidth that one SM can ask for
+  atomics     atomic operations / their rate, which falls where many meet at one place
+  programs    programs / the rate at which they start
   arithmetic  operations / peak of the class that the compiler chose (wgmma, mma, fma)
-Spilled registers and idle SMs lower the peaks. A PyTorch operator is a launch that reaches the
-copy bandwidth and the peak of its library. Constants: hardware.py. Times are in seconds.
+  latency     loads that wait for each other x latency x waves
+Spilled registers and idle SMs make it slower. PyTorch's operators: operators.py. A call takes the
+sum of its launches and a fixed cost. Constants: hardware.py. Times are in seconds.
 """
 
 from __future__ import annotations
@@ -20,6 +25,8 @@ import torch
 
 from evaluator_simulator import hardware as hw
 from evaluator_simulator.execution import DOT_CLASSES, AtenStats, LaunchStats
+from evaluator_simulator.memory import SECTOR
+from evaluator_simulator.operators import Work, kept, operator_time, traffic
 from kernel_evolve_worker.correctness.trace import Operator
 
 
@@ -49,7 +56,7 @@ class LaunchTime:
     """Modelled seconds of one launch, and why. Shares are of the peak, between 0 and 1."""
 
     seconds: float
-    bound: str  # "launch", "memory", "l2", "sm" or "arithmetic"
+    bound: str  # "launch" or one of the terms above
     occupancy: Occupancy
     bandwidth_share: float
     arithmetic_share: float
@@ -86,79 +93,154 @@ def launch_time(stats: LaunchStats, shape: KernelShape) -> LaunchTime:
     blocks = programs * max(1, shape.num_ctas)
     resident = max(1, min(fits.programs, math.ceil(blocks / hw.SMS)))
     waves = blocks / (hw.SMS * resident)
-    spill = 1.0 + shape.spills / hw.SPILL_BYTES
-
-    moved = stats.read_bytes + stats.written_bytes
+    arithmetic = _arithmetic(stats, shape, blocks, resident)
     asked = stats.bytes_per_program * programs
-    threads = shape.num_warps * 32
-    in_flight = min(threads * hw.BYTES_IN_FLIGHT, max(1.0, stats.bytes_per_program))
-    per_sm = min(hw.SM_BANDWIDTH, resident * in_flight / hw.MEMORY_LATENCY)
+    # What waits in registers, or in the stages of a pipeline in shared memory.
+    room = max(shape.num_warps * 32 * hw.BYTES_IN_FLIGHT, shape.shared_bytes if stats.dots else 0)
+    in_flight = min(room, max(1.0, stats.bytes_per_program))
     parts = {
-        "memory": moved / hw.COPY_BANDWIDTH,
+        "memory": _memory(stats, resident),
         "l2": asked / hw.L2_BANDWIDTH,
+        "sectors": stats.lone_sectors / hw.LONE_SECTORS,
         # The SM with most programs ends last.
-        "sm": math.ceil(blocks / hw.SMS) * (asked / blocks) / per_sm,
-        "arithmetic": _arithmetic(stats.flops, shape.tensor) / _busy(blocks, resident, shape),
+        "sm": _one_sm(math.ceil(blocks / hw.SMS) * asked / blocks, resident * in_flight),
+        "atomics": _atomics(stats),
+        "programs": blocks / hw.PROGRAMS,
+        "arithmetic": arithmetic,
     }
+    latency = max(0.0, stats.rounds * math.ceil(waves) - 1) * hw.ROUND
     bound = max(parts, key=lambda key: parts[key])
-    body = parts[bound] * spill
-    seconds = body + hw.LAUNCH
+    body = sum(part**hw.OVERLAP for part in parts.values()) ** (1 / hw.OVERLAP)
+    body += _alone(resident * shape.num_warps, stats.rounds) * (sum(parts.values()) - body)
+    if latency > body:
+        bound = "latency"
+    body = math.hypot(body, latency) * (1.0 + shape.spills / hw.SPILL_BYTES)
+    seconds = body + hw.LAUNCH + (hw.COLD if _is_cold(stats) else 0.0)
     return LaunchTime(
         seconds=seconds,
-        bound="launch" if body < hw.LAUNCH / 2 else bound,
+        bound="launch" if body < hw.LAUNCH else bound,
         occupancy=fits,
         bandwidth_share=parts["memory"] / seconds,
-        arithmetic_share=_arithmetic(stats.flops, shape.tensor) / seconds,
+        arithmetic_share=_peak_seconds(stats.flops, shape.tensor) / seconds,
         waves=waves,
     )
 
 
-def _arithmetic(flops: dict[str, int], tensor: str) -> float:
-    """Seconds that the whole GPU needs for the operations. Matrix units and lanes work side by
-    side."""
+def _memory(stats: LaunchStats, resident: int) -> float:
+    """Seconds of what memory moves; the L2 keeps what was touched a short while ago."""
+    read = max(stats.read_bytes, stats.fetched_bytes)
+    seconds = traffic(read, stats.written_bytes, stats.reused)
+    seconds -= hw.COLD if _is_cold(stats) else 0.0
+    # What the programs that run at the same time touch before they read again.
+    between = min(stats.programs, resident * hw.SMS) * stats.bytes_per_program / 2
+    again = hw.L2_REUSED if between <= hw.L2_KEPT else hw.COPY_BANDWIDTH
+    return max(0.0, seconds) + stats.reread_bytes / again
+
+
+def _alone(warps: int, rounds: float) -> float:
+    """The share of a launch in which loads, arithmetic and stores don't overlap, for an SM that
+    holds so many warps."""
+    share = hw.WARPS_TO_OVERLAP / (warps * max(1.0, rounds))
+    return min(1.0, max(0.0, share - hw.WARPS_TO_OVERLAP / hw.WARPS_PER_SM))
+
+
+def _one_sm(asked: float, in_flight: float) -> float:
+    """Seconds that one SM needs for its bytes, of which so many can be on the way at a time."""
+    return max(asked / hw.SM_BANDWIDTH,
+               (asked - in_flight) * hw.MEMORY_LATENCY / in_flight)
+
+
+def _atomics(stats: LaunchStats) -> float:
+    """Seconds of the atomics; those that meet at one place wait for each other."""
+    if stats.atomics <= hw.CROWD * max(1, stats.written_bytes // 4):
+        return stats.atomics / hw.ATOMICS
+    one = stats.written_bytes <= SECTOR
+    return stats.atomics / (hw.ATOMICS_ONE_PLACE if one else hw.ATOMICS_CROWDED)
+
+
+def _is_cold(stats: LaunchStats) -> bool:
+    """Whether the launch waits for memory at its start."""
+    return max(stats.read_bytes, stats.fetched_bytes) > kept(stats.reused, stats.written_bytes)
+
+
+def _arithmetic(stats: LaunchStats, shape: KernelShape, blocks: int, resident: int) -> float:
+    """Seconds of the arithmetic. Matrix units and lanes work side by side."""
+    # Some SMs have fewer programs, or too few warps.
+    spread = blocks / (hw.SMS * math.ceil(blocks / hw.SMS))
+    warps = min(1.0, resident * shape.num_warps / hw.WARPS_FOR_PEAK)
+    share = _dot_share(stats, shape.tensor)
+    matrix = sum(n / _dot_peak(c, shape.tensor) for c, n in stats.flops.items()
+                 if c in DOT_CLASSES)
+    return max(matrix / spread / share, _lanes(stats.flops) / spread / warps)
+
+
+def _lanes(flops: dict[str, int]) -> float:
+    """Seconds of what isn't a product of tiles. Special functions have units of their own."""
+    plain, special = 0.0, 0.0
+    for name, count in flops.items():
+        seconds = count / hw.PEAK_LANE.get(name, hw.PEAK_LANE["fp32"])
+        if name in DOT_CLASSES:
+            continue
+        if name.startswith("special"):
+            special += seconds
+        else:
+            plain += seconds
+    return max(plain, special)
+
+
+def _dot_share(stats: LaunchStats, tensor: str) -> float:
+    """The part of the peak that the launch's products reach with their tiles and layouts."""
+    total = sum(stats.dots.values())
+    if not total:
+        return 1.0
+    time = 0.0
+    for key, count in stats.dots.items():
+        size, order = key.split()
+        side = min(int(n) for n in size.split("x")[:2])
+        time += count / _tile_share(stats.flops, tensor, side, order)
+    return total / time
+
+
+def _tile_share(flops: dict[str, int], tensor: str, side: int, order: str) -> float:
+    if tensor == "fma" or "dot_ieee" in flops:
+        share, power = hw.DOT_FMA_SHARE["rows" if order == "rows" else "columns"]
+        return share * min(1.0, side / 64) ** power
+    share = 1.0
+    if tensor == "mma":
+        share = hw.MMA_SHARE[0] * min(1.0, side / 64) ** hw.MMA_SHARE[1]
+    if "dot_tf32" in flops and order != "columns":
+        share = min(share, hw.TF32_ROWS_SHARE[0] * min(1.0, side / 128) ** hw.TF32_ROWS_SHARE[1])
+    return share
+
+
+def _peak_seconds(flops: dict[str, int], tensor: str) -> float:
+    """Seconds of the operations where everything reaches its peak."""
     matrix = sum(n / _dot_peak(c, tensor) for c, n in flops.items() if c in DOT_CLASSES)
-    lanes = sum(n / hw.PEAK_LANE.get(c, hw.PEAK_LANE["fp32"])
-                for c, n in flops.items() if c not in DOT_CLASSES)
-    return max(matrix, lanes)
+    return max(matrix, _lanes(flops))
 
 
 def _dot_peak(name: str, tensor: str) -> float:
     if name == "dot_ieee" or tensor == "fma":
-        return hw.PEAK_FMA * hw.DOT_FMA_SHARE
-    return hw.PEAK_TENSOR.get(name, hw.PEAK_FMA) * (1.0 if tensor == "wgmma" else hw.MMA_SHARE)
+        return hw.PEAK_FMA
+    return hw.PEAK_TENSOR.get(name, hw.PEAK_FMA)
 
 
-def _busy(blocks: int, resident: int, shape: KernelShape) -> float:
-    """The share of the arithmetic units that has work: some SMs have fewer programs or warps."""
-    spread = blocks / (hw.SMS * math.ceil(blocks / hw.SMS))
-    return spread * min(1.0, resident * shape.num_warps / hw.WARPS_FOR_PEAK)
-
-
-def operator_time(read: int, written: int, flops: int, dtype: str, tf32: bool = False) -> float:
-    """Modelled seconds of one PyTorch operator; 0 where it moves nothing and computes nothing."""
-    if read + written == 0 and flops == 0:
-        return 0.0
-    peak = {
-        "float32": hw.PEAK_TENSOR["dot_tf32"] if tf32 else hw.PEAK_FMA,
-        "float16": hw.PEAK_TENSOR["dot_fp16"],
-        "bfloat16": hw.PEAK_TENSOR["dot_bf16"],
-        "float64": hw.PEAK_TENSOR["dot_fp64"],
-    }.get(dtype, hw.PEAK_FMA)
-    return max(flops / peak, (read + written) / hw.COPY_BANDWIDTH) + hw.LAUNCH
+def call_time(launches: Iterable[float]) -> float:
+    """Seconds of a call of forward from those of its launches and operators."""
+    return hw.CALL + sum(launches)
 
 
 def eager_time(operators: Iterable[Operator], tf32: bool = False) -> float:
     """Modelled seconds of a reference run by PyTorch, operator by operator."""
-    return sum(
-        operator_time(op.read_bytes, op.written_bytes, op.flops, _name(op.dtype), tf32)
-        for op in operators
-    )
+    return call_time(
+        operator_time(Work(op.name, op.read_bytes, op.written_bytes, op.flops, _name(op.dtype),
+                           op.layout, op.reused), tf32) for op in operators)
 
 
 def aten_time(stats: AtenStats, tf32: bool = False) -> float:
     """Modelled seconds of an operator that a candidate left to PyTorch."""
-    return operator_time(stats.read_bytes, stats.written_bytes, stats.flops,
-                         stats.dtype.removeprefix("torch."), tf32)
+    return operator_time(Work(stats.name, stats.read_bytes, stats.written_bytes, stats.flops,
+                              stats.dtype.removeprefix("torch."), stats.layout, stats.reused), tf32)
 
 
 def _name(dtype: torch.dtype | None) -> str:

@@ -6,7 +6,7 @@ import functools
 
 from kernel_evolve_worker.correctness import verdict
 
-VERSION = "1.0.0"
+VERSION = "1.1.0"
 _TIME = "modelled for an NVIDIA H200, not measured"
 _WHO = {"class_": "modelled", "evaluator": "simulator", "version": VERSION}
 

@@ -133,8 +133,9 @@ def _memory(stats: LaunchStats, resident: int) -> float:
     seconds -= hw.COLD if _is_cold(stats) else 0.0
     # What the programs that run at the same time touch before they read again.
     between = min(stats.programs, resident * hw.SMS) * stats.bytes_per_program / 2
-    again = hw.L2_REUSED if between <= hw.L2_KEPT else hw.COPY_BANDWIDTH
-    return max(0.0, seconds) + stats.reread_bytes / again
+    if between > hw.L2_KEPT:
+        seconds += stats.reread_bytes / hw.COPY_BANDWIDTH
+    return max(0.0, seconds)
 
 
 def _alone(warps: int, rounds: float) -> float:

@@ -54,7 +54,7 @@ def operator_time(work: Work, tf32: bool = False) -> float:
         return 0.0
     name = work.name.split(".")[1] if "." in work.name else work.name
     base = name.rstrip("_").removeprefix("_").removeprefix("native_").removeprefix("fused_")
-    launches, passes = _SEVERAL.get(base, (1, 1))
+    launches, passes = (1, 1) if name.endswith("_") else _SEVERAL.get(base, (1, 1))
     if work.flops:
         body = _product(work, base, tf32)
     elif base in _FRESH:

@@ -47,7 +47,7 @@ class Shape(unittest.TestCase):
             "provenance", "seconds"})
         self.assertEqual(verdict["class"], "modelled")
         self.assertEqual(verdict["evaluator"],
-                         {"name": "simulator", "version": "1.0.0", "protocol": 1})
+                         {"name": "simulator", "version": "1.1.0", "protocol": 1})
         self.assertLessEqual(len(verdict["feedback"]), 25)
         self.assertGreaterEqual(
             set(verdict["kernels"][0]),

@@ -115,7 +115,9 @@ def launch_time(stats: LaunchStats, shape: KernelShape) -> LaunchTime:
     if latency > body:
         bound = "latency"
     body = math.hypot(body, latency) * (1.0 + shape.spills / hw.SPILL_BYTES)
-    seconds = body + hw.LAUNCH + (hw.COLD if _is_cold(stats) else 0.0)
+    # A kernel waits for its first bytes, and for its last atomic.
+    body += hw.COLD * (_is_cold(stats) + bool(stats.atomics))
+    seconds = body + hw.LAUNCH
     return LaunchTime(
         seconds=seconds,
         bound="launch" if body < hw.LAUNCH else bound,

@@ -114,7 +114,8 @@ def launch_time(stats: LaunchStats, shape: KernelShape) -> LaunchTime:
     body += _alone(resident * shape.num_warps, stats.rounds) * (sum(parts.values()) - body)
     if latency > body:
         bound = "latency"
-    body = math.hypot(body, latency) * (1.0 + shape.spills / hw.SPILL_BYTES)
+    body = math.hypot(body, latency) if _pipelined(stats, shape) else body + latency
+    body *= 1.0 + shape.spills / hw.SPILL_BYTES
     # A kernel waits for its first bytes, and for its last atomic.
     body += hw.COLD * (_is_cold(stats) + bool(stats.atomics))
     seconds = body + hw.LAUNCH
@@ -138,6 +139,14 @@ def _memory(stats: LaunchStats, resident: int) -> float:
     if between > hw.L2_KEPT:
         seconds += stats.reread_bytes / hw.COPY_BANDWIDTH
     return max(0.0, seconds)
+
+
+def _pipelined(stats: LaunchStats, shape: KernelShape) -> bool:
+    """Whether a loop of products loads its next tiles while it computes: their room in shared
+    memory is then more than what one turn loads. Other loops have enough programs for that."""
+    if not stats.dots or stats.rounds <= 1:
+        return True
+    return shape.shared_bytes >= 1.5 * stats.bytes_per_program / stats.rounds
 
 
 def _alone(warps: int, rounds: float) -> float:

@@ -144,9 +144,13 @@ class Traffic:
 
 
 def _apart(offsets: torch.Tensor, size: int) -> int:
-    """How many sectors the lanes ask for, where only neighbours go together."""
-    sectors = (offsets.reshape(-1) * size) >> 5
-    return 1 + int((sectors[1:] != sectors[:-1]).sum())
+    """How many sectors lanes [P, *tile] ask for, where only neighbours along a dimension of the
+    tile go together: the best one, as the compiler arranges threads along it."""
+    sectors = (offsets * size) >> 5
+    if sectors.dim() < 2:
+        sectors = sectors.reshape(1, -1)
+    count = sectors.numel()
+    return min(count - int((sectors.diff(dim=d) == 0).sum()) for d in range(1, sectors.dim()))
 
 
 def _by_buffer(side: dict[tuple[str, int | None], Sectors]) -> dict[str, list[Sectors]]:

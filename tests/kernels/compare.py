@@ -23,7 +23,6 @@ from evaluator_simulator import hardware, model  # noqa: E402
 
 DOCUMENT = stored.HERE.parents[1] / "plugins/evaluator_simulator/MODEL.md"
 BEGIN, END = "<!-- tables: tests/kernels/compare.py --write -->", "<!-- end of tables -->"
-CLAIM = 1.02  # a modelled ratio from which a verdict would speak of a gain
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Compared:
     @property
     def false_win(self) -> bool:
         """Modelled faster, measured not."""
-        return self.ratio > CLAIM and self.measured_ratio <= 1.0
+        return self.ratio > hardware.CLAIM and self.measured_ratio <= 1.0
 
 
 def modelled(counts: stored.Counts) -> tuple[float, float]:
@@ -161,7 +160,7 @@ def tables() -> str:
         f"Rank correlation (Spearman) of modelled and measured ratio over {len(both)} pairs: "
         f"{rank_correlation(both):.3f};",
         f"over the {len(held)} that no constant is taken from: {rank_correlation(held):.3f}.",
-        f"Modelled above {CLAIM:g}x but measured not faster: {', '.join(false) or 'none'}."])
+        f"Modelled above {hardware.CLAIM:g}x but measured not faster: {', '.join(false) or 'none'}."])
 
 
 def main() -> int:

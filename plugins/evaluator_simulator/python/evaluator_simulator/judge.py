@@ -305,7 +305,7 @@ class _Judgement(Judgement[Execution]):
         if self.weak:
             return "weak", (f"no difference found, but only {self.counted} kinds of input beside "
                             f"the task's own tell right from wrong, so no win; {times}.")
-        if original > optimized:
+        if original > model.hw.CLAIM * optimized:
             return "faster", f"correct on {self.counted + 1} kinds of input; {times}."
         return "not_faster", (f"correct on {self.counted + 1} kinds of input, but not faster; "
                               f"{times}.")

@@ -160,7 +160,8 @@ def tables() -> str:
         f"Rank correlation (Spearman) of modelled and measured ratio over {len(both)} pairs: "
         f"{rank_correlation(both):.3f};",
         f"over the {len(held)} that no constant is taken from: {rank_correlation(held):.3f}.",
-        f"Modelled above {hardware.CLAIM:g}x but measured not faster: {', '.join(false) or 'none'}."])
+        f"Modelled above {hardware.CLAIM:g}x but measured not faster: "
+        f"{', '.join(false) or 'none'}."])
 
 
 def main() -> int:

@@ -102,7 +102,7 @@ class Reader {
   Result<Json> Task(const std::string& name) {
     const auto known = tasks_.find(name);
     if (known != tasks_.end()) return known->second;
-    const Result<Json> task = ReadTask((folder_ / "tasks" / (name + ".py")).string());
+    Result<Json> task = ReadTask((folder_ / "tasks" / (name + ".py")).string());
     if (!task) return BadInput(place_ + ": " + task.error().message);
     tasks_[name] = *task;
     return task;
@@ -126,6 +126,7 @@ Result<std::vector<Mechanism>> Chosen(std::vector<Mechanism> mechanisms,
                                       const std::vector<std::string>& names) {
   if (names.empty()) return mechanisms;
   std::vector<std::string> known;
+  known.reserve(mechanisms.size());
   for (const Mechanism& mechanism : mechanisms) known.push_back(mechanism.name);
   for (const std::string& name : names) {
     if (std::count(known.begin(), known.end(), name) > 0) continue;

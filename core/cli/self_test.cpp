@@ -121,6 +121,7 @@ std::string EndingsLine(const MechanismResult& result) {
     if (finding.role == Role::kTwin && twin.empty()) twin = finding.ending;
   }
   std::vector<std::string> parts;
+  parts.reserve(endings.size());
   for (const auto& [ending, count] : endings) {
     parts.push_back(std::to_string(count) + " " + ending);
   }

@@ -160,11 +160,14 @@ class Tapes(unittest.TestCase):
                     if mode == "pass" and code != dropped:
                         self.assertEqual(result["code"], "other_mode")
                         self.assertIn("something else in evaluation mode", result["reason"])
-        task_with_dropout = task(init="self.drop = nn.Dropout(0.5); self.eval()").replace(
-            "return args[0]", "return self.drop(args[0])")
-        self.assertTrue(recorded(dropped, task_with_dropout)["ok"])
-        self.assertFalse(recorded(by_mode, task_with_dropout.replace(
-            "return self.drop(args[0])", "return self.drop.p * args[0]"))["ok"])
+        for module, call in (("nn.Dropout(0.5)", "self.m(args[0])"),
+                             ("nn.BatchNorm1d(100)", "self.m(args[0].view(1, 100))"),
+                             ("nn.LSTM(100, 4)", "self.m(args[0].view(1, 1, 100))[0]")):
+            with self.subTest(module=module):
+                text = task(init=f"self.m = {module}; self.eval()").replace(
+                    "return args[0]", f"return {call}")
+                self.assertTrue(recorded(candidate(f"return {call}", init=f"self.m = {module}"),
+                                         text)["ok"])
 
 
     def test_a_train_that_returns_nothing(self) -> None:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from types import CodeType
 
 import torch
 
 
-def depends_on_mode(reference: torch.nn.Module, inputs: list[Any], source: str) -> bool:
-    """Whether the task's model does something else in its other mode, as far as can be told.
+def depends_on_mode(reference: torch.nn.Module, source: str) -> bool:
+    """Whether the task's model, or a module in it, looks at its mode. source: of the task."""
+    return "training" in source or any(
+        "training" in code.co_names
+        for kind in {type(module) for module in reference.modules()} for code in _codes(kind))
 
-    Its operators are compared, which tells dropout and batch norm; a task whose text speaks of
-    `training` may choose numbers by it, which they don't tell. Leaves the mode as it was.
-    """
-    if "training" in source:
-        return True
-    from kernel_evolve_worker.correctness.trace import trace_operators
 
-    mode = reference.training
-    try:
-        own = trace_operators(reference, inputs).operators
-        other = trace_operators(reference.train(not mode), inputs).operators
-    except Exception:  # noqa: BLE001 - a task that works in one mode only depends on it
-        return True
-    finally:
-        reference.train(mode)
-    return own != other
+def _codes(kind: type) -> Iterator[CodeType]:
+    """Of the methods of a class, but for those of nn.Module, which keeps the mode."""
+    for base in kind.__mro__:
+        if base is torch.nn.Module:
+            return
+        for method in vars(base).values():
+            code = getattr(method, "__code__", None)
+            if isinstance(code, CodeType):
+                yield code

@@ -95,7 +95,7 @@ def _record(request: dict[str, Any], task: dict[str, Any], code: str,
             session = _Session(code, folder / "candidate.py", digest)
             found = session.run(reference, args, kwargs, inputs)
             if isinstance(found, Tape) and session.mode_matters and not depends_on_mode(
-                    reference, inputs, task["source"]):
+                    reference, task["source"]):
                 other = "evaluation" if reference.training else "training"
                 found = failure("correctness", "other_mode",
                                 f"forward does something else in {other} mode, and the task's "

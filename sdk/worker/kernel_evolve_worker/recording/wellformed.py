@@ -88,8 +88,9 @@ class _Checker:
         for field in ("metadata", "resources"):
             _need(type(kernel.get(field, {})) is dict, f"{field} of {name}")
         numbers = [*kernel.get("resources", {}).values(), kernel.get("line")]
-        numbers += [kernel.get("metadata", {}).get(key) for key in ("num_warps", "num_ctas", "num_stages",
-                                                                   "shared", "global_scratch_size")]
+        metadata = kernel.get("metadata", {})
+        numbers += [metadata.get(key) for key in ("num_warps", "num_ctas", "num_stages", "shared",
+                                                  "global_scratch_size")]
         for value in numbers:
             _need(value is None or type(value) is int and 0 <= value < 1 << 31,
                   f"a figure of {name}")

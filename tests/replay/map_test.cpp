@@ -16,8 +16,12 @@ class Maps : public Replay {
  protected:
   // The second parameter is a map of 5 x 8 floats, 16 bytes behind the start of the output.
   json PlanWith(const json& change = json::object()) const {
-    json map = {{"type", 7},       {"swizzle", 3},    {"nan", true},
-                {"shape", {8, 5}}, {"strides", json::array({32})}, {"box", {8, 4}}};
+    json map = {{"type", 7},
+                {"swizzle", 3},
+                {"nan", true},
+                {"shape", {8, 5}},
+                {"strides", json::array({32})},
+                {"box", {8, 4}}};
     map.update(change);
     json parameter = At(1, 16);
     parameter["map"] = map;

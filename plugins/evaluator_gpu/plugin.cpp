@@ -24,7 +24,8 @@ class Gpu : public RecordThenJudge {
     by.times = "measured";
     // No limit of memory: CUDA reserves addresses for all of the machine's.
     by.limits = {{"gpu", true}, {"memory_mb", 0}};
-    by.more = {{"compile_baseline", params().at("compile_baseline")}};
+    by.more = {{"compile_baseline", params().at("compile_baseline")},
+               {"reuse_verdicts", params().at("reuse_verdicts")}};
     return by;
   }
 };
@@ -39,7 +40,9 @@ constexpr char kParams[] = R"({
     "memory_mb": {"type": "integer", "minimum": 256, "default": 16384,
                   "description": "Memory that the process of the candidate may use."},
     "compile_baseline": {"type": "boolean", "default": true,
-                         "description": "Also compare with torch.compile."}
+                         "description": "Also compare with torch.compile."},
+    "reuse_verdicts": {"type": "boolean", "default": true,
+                       "description": "Whether a candidate with the machine code and launches of an earlier one gets its verdict."}
   },
   "additionalProperties": false
 })";

@@ -52,7 +52,7 @@ def expect(what: str, good: bool, note: object) -> None:
 
 
 def descendants(pid: int) -> dict[int, str]:
-    """Command lines of all processes below `pid`."""
+    """Names and command lines of all processes below `pid`."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -67,7 +67,8 @@ def descendants(pid: int) -> dict[int, str]:
         for child, parent in parents.items():
             if parent == here and child not in found:
                 try:
-                    text = Path(f"/proc/{child}/cmdline").read_bytes().decode().replace("\0", " ")
+                    text = Path(f"/proc/{child}/comm").read_text() + " " + Path(
+                        f"/proc/{child}/cmdline").read_bytes().decode().replace("\0", " ")
                 except OSError:
                     continue
                 found[child] = text
@@ -121,13 +122,21 @@ def main() -> int:
         except RuntimeError as error:
             expect(f"kill -9 of {what}", True, str(error)[:160].strip())
         measure(f"after kill -9 of {what}")
+    verdict = player.judge(task, record)
+    expect("beside torch.compile", "compile" in verdict["metrics"]["against"], verdict["reason"])
+    kill(player, "ke_compile")
+    verdict = player.judge(task, record)
+    against, note = verdict["metrics"]["against"], verdict["provenance"]["compile"]
+    expect("kill -9 of the baseline's process", verdict["win"], f"{list(against)} {note}")
+    verdict = player.judge(task, record)
+    expect("after that", "compile" in verdict["metrics"]["against"], verdict["reason"])
     player.close()
     print(f"{len(FAILED)} failed")
     return 1 if FAILED else 0
 
 
 def kill(player: worker.Worker, mark: str) -> None:
-    """Kills the youngest process below the worker whose command line has `mark`."""
+    """Kills the youngest process below the worker whose name or command line has `mark`."""
     found = [pid for pid, text in descendants(player.pid).items() if mark in text]
     if found:
         os.kill(max(found), signal.SIGKILL)

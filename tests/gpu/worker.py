@@ -96,7 +96,8 @@ class Worker:
     def judge(self, task: dict[str, Any], record: dict[str, Any], **more: Any) -> dict[str, Any]:
         """The verdict; raises RuntimeError with the worker's error."""
         answer = self.call("evaluator_gpu.judge", "judge",
-                           {"task": task, "record": record, "asked": "full", "seed": 1, **more},
+                           {"task": task, "record": record, "asked": "full", "seed": 1,
+                            "reuse_verdicts": False, **more},
                            session=f"gpu:{task['name']}", gpu=True, deadline_s=600).result()
         if answer["op"] == "error":
             raise RuntimeError(f"{answer['class']}: {answer['message']} {answer['output'][-1500:]}")

@@ -22,9 +22,10 @@ for _folder in ("sdk/worker", "plugins/evaluator_simulator/python"):
 
 import torch  # noqa: E402
 from evaluator_simulator import model  # noqa: E402
-from evaluator_simulator.executor import execute, load_tape  # noqa: E402
+from evaluator_simulator.executor import execute  # noqa: E402
 from kernel_evolve_worker.context import Context  # noqa: E402
 from kernel_evolve_worker.correctness.trace import trace_operators  # noqa: E402
+from kernel_evolve_worker.correctness.untrusted import tape_of  # noqa: E402
 from kernel_evolve_worker.recording.record import record  # noqa: E402
 from kernel_evolve_worker.task import construct, load_task, make_inputs  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
@@ -70,7 +71,7 @@ def _count_candidate(case: cases.Case, made: torch.nn.Module, inputs: list[Any],
         result = record(request, Context(scratch=Path(folder), deadline=time.monotonic() + 600))
         if not result["ok"]:
             raise RuntimeError(f"recording: {result['reason']}")
-        tape = load_tape(result)
+        tape = tape_of(result)
         state = {k: v.detach() for k, v in made.state_dict().items()}
         run = execute(tape, tree_leaves(inputs), state, BUDGET_S)
     if run.uncovered or run.faults:

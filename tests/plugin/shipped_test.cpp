@@ -83,7 +83,8 @@ TEST_F(ShippedTest, TheMeasuringEvaluatorRecordsWithoutAGpuAndJudgesWithOne) {
   EXPECT_EQ(judge.Text("session").rfind("gpu:", 0), 0U);
   EXPECT_EQ(judge["limits"], Parsed(R"({"gpu": true, "memory_mb": 0})"));
   EXPECT_EQ(judge["request"], Parsed(R"({"task": {"name": "t", "source": "class Model: ..."},
-      "record": {"ok": true}, "asked": "full", "seed": 7, "compile_baseline": false})"));
+      "record": {"ok": true}, "asked": "full", "seed": 7, "compile_baseline": false,
+      "reuse_verdicts": true})"));
 
   const auto trying = Create("evaluator_gpu");
   StepOk(*trying, R"({"type": "start", "request": {

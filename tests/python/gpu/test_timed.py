@@ -14,6 +14,7 @@ from typing import Any
 from unittest import mock
 
 from evaluator_gpu import judge
+from evaluator_gpu.compiled import Lost
 from evaluator_gpu.plan import make_plan
 from evaluator_gpu.replayer import Replayer, SharedMemory
 from kernel_evolve_worker.context import Context
@@ -59,6 +60,21 @@ class Eager:
         return [1.0] * count  # a launch of the imagined driver takes 0.001
 
 
+class Compiled:
+    """torch.compile, which is gone after so many blocks."""
+
+    name = "compile"
+
+    def __init__(self, blocks: int = 1000) -> None:
+        self._blocks = blocks
+
+    def sample(self, count: int) -> list[float]:
+        self._blocks -= 1
+        if self._blocks < 0:
+            raise Lost("it is gone")
+        return [0.5] * count
+
+
 def task_of(body: str) -> str:
     return texts.task().replace("        return args[0]", f"        x = args[0]\n        {body}")
 
@@ -68,6 +84,7 @@ class Timed(unittest.TestCase):
     def setUp(self) -> None:
         assert BUILT is not None
         self.info: dict[str, Any] = {}
+        self.compiled: Any = None
         self.binary, driver = BUILT
         patch = mock.patch.dict(os.environ, {"LD_LIBRARY_PATH": str(driver)})
         patch.start()
@@ -94,11 +111,18 @@ class Timed(unittest.TestCase):
         bench: Any = SimpleNamespace(
             references=References(load_task(source, "/tasks/sample.py"), 1),
             replayers=lambda plan: replayers, running=lambda: 2,
-            device=Device(), eager=Eager(), eager_ms=1.0, compiled=None, compile_note=None,
+            device=Device(), eager=Eager(), eager_ms=1.0,
+            compiled=self.compiled, compile_note=None, compile_baseline=lambda context: None,
             floor_bytes=0, moved_bytes=1200, released=None, info=self.info)
         context = Context(scratch=Path("/nowhere"), deadline=time.monotonic() + 600)
-        judgement = judge._Judgement(bench, record, tape, plan, context, "full")
-        verdict = judgement.verdict(False)
+
+        def drop_compiled(note: str) -> None:
+            bench.compiled, bench.compile_note = None, note
+
+        bench.drop_compiled = drop_compiled
+        compares = self.compiled is not None
+        judgement = judge._Judgement(bench, record, tape, plan, context, "full", compares)
+        verdict = judgement.verdict()
         # Launches before the clock; the own inputs ran thrice.
         self.before = (judgement.runs + 2) * len(tape.steps)
         return verdict
@@ -137,6 +161,19 @@ class Timed(unittest.TestCase):
         body = "y = x * 2; x.mul_(4); return y"
         self.faster(self.judged(IN_PLACE, body), 1)
         self.refused(self.judged(IN_PLACE, body, works=self.before), "gave a wrong result")
+
+    def test_beside_a_compiled_reference(self) -> None:
+        self.compiled = Compiled()
+        verdict = self.judged(PLAIN, TWICE)
+        self.faster(verdict, 0)
+        self.assertEqual(verdict["metrics"]["against"]["compile"]["original_ms"], 0.5)
+
+    def test_a_compiled_reference_that_is_lost(self) -> None:
+        self.compiled = Compiled(blocks=3)
+        verdict = self.judged(PLAIN, TWICE)
+        self.faster(verdict, 1)
+        self.assertEqual(verdict["skipped"], ["no torch.compile baseline: it is gone"])
+        self.assertNotIn("compile", verdict["metrics"]["against"])
 
     def test_a_gpu_that_reaches_all_memory(self) -> None:
         self.info["pageable_memory_access"] = 1

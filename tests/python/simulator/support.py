@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 from evaluator_simulator.execution import Execution
-from evaluator_simulator.executor import execute, load_tape
+from evaluator_simulator.executor import execute
 from kernel_evolve_worker.context import Context
+from kernel_evolve_worker.correctness.untrusted import tape_of
 from kernel_evolve_worker.recording.record import record
 
 HEAD = """\
@@ -55,7 +56,7 @@ def recorded(task_text: str, code: str) -> dict[str, Any]:
         result = record({"task": {"path": "/tasks/sample.py", "name": "sample",
                                   "source": task_text}, "candidate": {"code": code}}, context)
         if result["ok"]:
-            tape = load_tape(result)
+            tape = tape_of(result)
             for name, buffer in tape.buffers.items():
                 if "blob" in buffer:
                     tape.blobs[name] = tape.blob(name)

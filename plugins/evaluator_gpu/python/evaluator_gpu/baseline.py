@@ -80,8 +80,13 @@ def compiled(model: torch.nn.Module, inputs: list[Any]) -> tuple[TorchContender 
         made = TorchContender("compile", lambda: function(*inputs))
         made.warm_up()
     except Exception as error:  # noqa: BLE001 - whatever the compiler says, eager remains
-        text = " ".join(str(error).split())
-        return None, f"no torch.compile baseline: {type(error).__name__}: {text[:160]}"
+        return None, no_baseline(error)
     breaks = sum(torch._dynamo.utils.counters["graph_break"].values())
     note = f"torch.compile took {time.monotonic() - begin:.1f} s"
     return made, note + (f", with {breaks} graph breaks" if breaks else "")
+
+
+def no_baseline(error: Exception) -> str:
+    """Why there is no torch.compile baseline, in a sentence without its period."""
+    text = " ".join(str(error).split())
+    return f"no torch.compile baseline: {type(error).__name__}: {text[:160]}"

@@ -11,7 +11,9 @@ from typing import Any
 import torch
 
 from evaluator_gpu import baseline, floors
+from evaluator_gpu.compiled import CompiledModel, Lost
 from evaluator_gpu.device import Device
+from evaluator_gpu.known import Verdicts
 from evaluator_gpu.plan import Plan
 from evaluator_gpu.replayer import Replayer, SharedMemory, torch_command
 from kernel_evolve_worker.context import Context
@@ -22,6 +24,10 @@ from kernel_evolve_worker.errors import WorkerError
 from kernel_evolve_worker.task import load_task
 
 
+# Processes that compile the reference, one after the other: as many may be lost, and no more.
+_COMPILERS = 3
+
+
 class Bench:
     """A task and what measures it."""
 
@@ -29,11 +35,28 @@ class Bench:
         """Raises WorkerError: unavailable without a GPU, validation for mistakes of the task."""
         # <plugin>/python/evaluator_gpu/judge.py, as it was found: the folder may be a link.
         binary = Path(os.path.abspath(__file__)).parents[2] / "ke_replay"
+        self._request = request
+        self.compiled: CompiledModel | None = None
+        self.compile_note: str | None = None
+        self.verdicts = Verdicts()
+        self._compilers = 0  # how many were started
+        if request.get("compile_baseline", True):
+            self._start_compiler()  # before CUDA is used here, and beside all that follows
         self.memory = SharedMemory(register=True)
         # One in use and a spare, made ahead of need: a context takes a quarter of a second, PyTorch
         # several. Those with PyTorch are for tapes that need it.
         self._native = [Replayer([str(binary)], self.memory) for _ in range(2)]
         self._mixed = [Replayer(torch_command(), self.memory) for _ in range(2)]
+        try:
+            self._bring_up()
+            with self.device.held(context.time_left(), context.progress, alone=False):
+                self._try_task(request)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _bring_up(self) -> None:
+        """The device, here and in a replay."""
         if not torch.cuda.is_available():
             self._native[0].start()  # says what is missing, in words
             raise WorkerError("unavailable", "this PyTorch has no CUDA; install one that has.")
@@ -41,12 +64,11 @@ class Bench:
         torch.cuda.init()
         self._native[0].start()
         self.info = self._native[0].info
-        self.device = Device(str(self.info.get("bus", "")))
+        self.bus = str(self.info.get("bus", ""))
+        self.device = Device(self.bus)
         self.released: float | None = None  # when the last judgement ended (time.monotonic)
-        self.compiled: baseline.TorchContender | None = None
-        self.compile_note: str | None = None
-        with self.device.held(context.time_left(), context.progress, alone=False):
-            self._try_task(request)
+        if self.compiled is not None:
+            self.compiled.compile(self.bus)
 
     def _try_task(self, request: dict[str, Any]) -> None:
         task = request["task"]
@@ -65,20 +87,48 @@ class Bench:
         return self._native if plan.pytorch is None else self._mixed
 
     def running(self) -> int:
-        """How many replays run."""
-        return sum(replayer.running for replayer in (*self._native, *self._mixed))
+        """How many processes of ours, beside this one, use the device."""
+        return (self.compiled is not None) + sum(
+            replayer.running for replayer in (*self._native, *self._mixed))
 
     def stop(self) -> None:
-        """Ends the replays."""
+        """Ends the replays and the compiler."""
+        self.drop_compiled(None)
         for replayer in (*self._native, *self._mixed):
             replayer.stop()
 
     def compile_baseline(self, context: Context) -> None:
-        """Compiles the reference once."""
-        if self.compile_note is None:
-            context.progress("compiling the reference with torch.compile")
-            self.compiled, self.compile_note = baseline.compiled(self.references.model,
-                                                                 self.inputs)
+        """Waits for the reference's compiler, and starts one where none is; then `compiled` is a
+        contender, or None for the reason in `compile_note`."""
+        if self.compiled is None and self._compilers < _COMPILERS:
+            self._start_compiler()
+            if self.compiled is not None:
+                self.compiled.compile(self.bus)
+        if self.compiled is None:
+            return
+        context.progress("compiling the reference with torch.compile")
+        try:
+            there, self.compile_note = self.compiled.ready(context.time_left())
+        except Lost as reason:
+            there, self.compile_note = False, f"no torch.compile baseline: {reason}"
+        if not there:
+            self._compilers = _COMPILERS  # it would end the same way
+            self.drop_compiled(self.compile_note)
+
+    def drop_compiled(self, note: str | None) -> None:
+        """Goes on without the compiled reference, for the reason `note`."""
+        if self.compiled is not None:
+            self.compiled.stop()
+        self.compiled = None
+        self.compile_note = note
+
+    def _start_compiler(self) -> None:
+        self._compilers += 1
+        request = self._request
+        try:
+            self.compiled = CompiledModel(request["task"], int(request.get("seed") or 0))
+        except OSError as error:
+            self.compile_note = baseline.no_baseline(error)
 
 
 def bench_for(request: dict[str, Any], context: Context) -> Bench:

@@ -7,6 +7,8 @@ hand it out again, so such a module is loaded anew before each sample.
 
 from __future__ import annotations
 
+import hashlib
+import re
 import struct
 
 MAX_BYTES = 64 << 20
@@ -15,6 +17,7 @@ _CUDA = 190  # e_machine
 _LASTING = (".nv.global", ".bss", ".data")
 _WRITABLE = 1  # SHF_WRITE
 _PER_LAUNCH = ".nv.shared."  # writable, and gone with the program
+_DEBUG = re.compile(r"(\.rela?)?\.(debug|nv_debug)_")
 _PARAMETER = 0x17  # EIATTR_KPARAM_INFO
 _PARAMETER_45 = 0x45  # the same, of newer compilers
 _SIZED = 0x04  # the attribute's value follows, led by its size
@@ -62,6 +65,17 @@ class Image:
         if sorted(found) != list(range(len(found))):
             raise NotAllowed("machine code whose parameters can't be read")
         return [found[i] for i in range(len(found))]
+
+    def digest(self) -> str:
+        """What stands for all that is loaded: every section, but those for debuggers, in which the
+        source's lines are."""
+        found = hashlib.sha256(self._data[:24])  # kind of file, before the places of its parts
+        for name, section in self.sections.items():
+            if not _DEBUG.match(name):
+                _, kind, flags, _, size = section
+                found.update(repr((name, kind, flags, size)).encode())
+                found.update(self._content(section))
+        return found.hexdigest()
 
     def _section(self, at: int) -> tuple[int, int, int, int, int]:
         """(name, type, flags, offset, size)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from evaluator_gpu import constants
@@ -17,6 +18,8 @@ _FAULTS = {
     710: ("device_assert", "stops at an assertion of its own"),
     716: ("misaligned", "uses an address that is not aligned: check offsets and hints"),
 }
+# A hint on an operation's value; those on a kernel's arguments are the launcher's own.
+_PROMISE = re.compile(r"tt\.(?:contiguity|divisibility|constancy) = dense<|llvm\.intr\.assume")
 _REGISTERS, _SHARED, _THREADS, _PROGRAMS = 65536, 228 << 10, 2048, 32  # per SM, sm_90
 
 
@@ -50,6 +53,17 @@ def host_notes(tape: Any, optimized_ms: float | None, eager_calls: int) -> list[
         notes.append(f"forward makes {calls} calls where eager makes {eager_calls}; the host needs "
                      f"about {milliseconds(host_ms)} for them, which is not in the measured time")
     return notes
+
+
+def has_promises(tape: Any) -> bool:
+    """Whether a kernel tells the compiler something that the compiler doesn't check."""
+    return any(_PROMISE.search(kernel["ttir"]) for kernel in tape.kernels.values())
+
+
+def adds_floats(tape: Any) -> bool:
+    """Whether a kernel adds floats atomically, in an order that is another one each time."""
+    return any("atomic_rmw" in kernel["ttir"] and "fadd" in kernel["ttir"]
+               for kernel in tape.kernels.values())
 
 
 def milliseconds(value: float) -> str:

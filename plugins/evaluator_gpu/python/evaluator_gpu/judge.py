@@ -16,18 +16,20 @@ from typing import Any
 
 import torch
 
-from evaluator_gpu import constants, feedback, floors, timing
+from evaluator_gpu import constants, feedback, floors, known, timing
 from evaluator_gpu.achieved import use_of_machine
 from evaluator_gpu.bench import Bench, bench_for
+from evaluator_gpu.compiled import Lost
 from evaluator_gpu.contender import Suspect, TapeContender
 from evaluator_gpu.plan import NotReplayable, make_plan
 from evaluator_gpu.replayer import Fault, Hang, LoadedTape, OutOfMemory, Result
-from evaluator_gpu.verdict import from_record_failure, make_verdict, provenance
+from evaluator_gpu.verdict import from_record_failure, make_verdict, no_recording, provenance
 from kernel_evolve_worker.context import Context
 from kernel_evolve_worker.correctness.check import check
 from kernel_evolve_worker.correctness.judgement import Judgement
 from kernel_evolve_worker.correctness.outputs import leaves_of
 from kernel_evolve_worker.correctness.reference import Expected
+from kernel_evolve_worker.correctness.untrusted import succeeded, tape_of
 from kernel_evolve_worker.correctness.verdict import seconds_of
 from kernel_evolve_worker.correctness.wording import on_data
 from kernel_evolve_worker.recording.tape import Tape, TapeError
@@ -40,6 +42,8 @@ def try_task(request: dict[str, Any], context: Context) -> dict[str, Any]:
     Raises WorkerError: validation for mistakes of the task, unavailable without a GPU.
     """
     bench = bench_for(request, context)
+    if request.get("compile_baseline", True):
+        bench.compile_baseline(context)  # which would disturb who measures
     with bench.device.held(context.time_left(), context.progress, alone=True):
         original = statistics.median(bench.eager.sample(constants.SCREENING))
     return {"ok": True, "name": bench.references.task.name,
@@ -49,41 +53,45 @@ def try_task(request: dict[str, Any], context: Context) -> dict[str, Any]:
 
 
 def judge(request: dict[str, Any], context: Context) -> dict[str, Any]:
-    """The verdict for `request` {"task", "record", "asked", "seed", "compile_baseline"}.
+    """The verdict for `request` {"task", "record", "asked", "seed", "compile_baseline",
+    "reuse_verdicts"}.
 
-    record is what recording returned. Raises WorkerError (validation) for mistakes of the task.
+    record is what recording returned. reuse_verdicts: whether a candidate with the content of an
+    earlier one gets its verdict. Raises WorkerError (validation) for mistakes of the task.
     """
     record, asked = request["record"], request.get("asked", "full")
-    if not record.get("ok"):
+    compares = bool(request.get("compile_baseline", True))
+    if not succeeded(record):
         return from_record_failure(record, asked)
     try:
-        tape = Tape.load(record["tape"]["path"])
+        tape = tape_of(record)
         plan = make_plan(tape)
+        key = known.key_of(tape, plan, asked=asked, compares=compares)
     except NotReplayable as reason:
         text = f"uncovered: {reason}."
         return make_verdict(asked=asked, stage="correctness", ok=False, code="uncovered",
                             reason=text, feedback=[text], provenance=provenance(record),
                             seconds=seconds_of(record))
     except (TapeError, KeyError, TypeError, ValueError):
-        return _no_recording(record, asked)
+        return no_recording(record, asked)
     begin = time.monotonic()
     bench = bench_for(request, context)
-    judgement = _Judgement(bench, record, tape, plan, context, asked)
+    if request.get("reuse_verdicts", True):
+        earlier = bench.verdicts.find(key, tape)
+        if earlier is not None:
+            return {**earlier, "seconds": seconds_of(record)}
+    judgement = _Judgement(bench, record, tape, plan, context, asked, compares)
     judgement.spend("task", time.monotonic() - begin)
-    return judgement.verdict(bool(request.get("compile_baseline", True)))
-
-
-def _no_recording(record: dict[str, Any], asked: str) -> dict[str, Any]:
-    text = "the recording of this candidate can't be read."
-    return make_verdict(asked=asked, stage="integrity", ok=False, code="no_recording",
-                        reason=text, provenance=provenance(record))
+    verdict = judgement.verdict()
+    bench.verdicts.keep(key, verdict, tape)
+    return verdict
 
 
 class _Judgement(Judgement[Result]):
     """One candidate before the judge."""
 
     def __init__(self, bench: Bench, record: dict[str, Any], tape: Tape, plan: Any,
-                 context: Context, asked: str) -> None:
+                 context: Context, asked: str, compares: bool) -> None:
         super().__init__(bench.references, context)
         self.bench = bench
         self.replayers = bench.replayers(plan)
@@ -91,6 +99,7 @@ class _Judgement(Judgement[Result]):
         self.tape = tape
         self.plan = plan
         self.asked = asked
+        self.compares = compares  # with torch.compile, too
         self.seconds = seconds_of(record)
         self.loaded: LoadedTape | None = None
         self.kernels: list[dict[str, Any]] = []
@@ -99,12 +108,11 @@ class _Judgement(Judgement[Result]):
         self.changed: list[str] = []  # buffers that they changed
         self.own: Expected | None = None  # what timed calls are compared with
         self.repeats = True
-        self.atomics = any("atomic_rmw" in k["ttir"] and "fadd" in k["ttir"]
-                           for k in tape.kernels.values()) or not plan.repeats
+        self.atomics = feedback.adds_floats(tape) or not plan.repeats
         self.runs = 0
         self.poisons = draw_poisons()
 
-    def verdict(self, compile_baseline: bool) -> dict[str, Any]:
+    def verdict(self) -> dict[str, Any]:
         try:
             with self.bench.device.held(self.context.time_left(), self.progress, alone=False):
                 begin = time.monotonic()
@@ -124,7 +132,7 @@ class _Judgement(Judgement[Result]):
                 if decoys is not None:
                     return self._made(stage="done", ok=True, code="no_kernel", reason=decoys,
                                       correct=True)
-                self._get_ready(compile_baseline)
+                self._get_ready()
             return self._timed()
         except Fault as error:
             code, text = feedback.fault(error, self.tape)
@@ -132,7 +140,7 @@ class _Judgement(Judgement[Result]):
         except NotReplayable as reason:
             return self._failed("uncovered", f"uncovered: {reason}.")
         except TapeError:  # a constant's file is gone or another one
-            return _no_recording(self.record, self.asked)
+            return no_recording(self.record, self.asked)
         except Hang:
             return self._failed("timeout", "the kernels didn't end within "
                                 f"{self._deadline():.0f} s: look for a loop that doesn't end.")
@@ -145,14 +153,14 @@ class _Judgement(Judgement[Result]):
         finally:
             self.bench.released = time.monotonic()
 
-    def _get_ready(self, compile_baseline: bool) -> None:
+    def _get_ready(self) -> None:
         """Makes what the measurement needs while others may use the device, too: contexts that come
         up and a compiler that tries kernels would disturb whoever has it alone."""
         self.replayers[1].start(self.plan.shared_bytes)
         assert self.loaded is not None
         self.own = self.references.expected("own")
         self.loaded.bind(self.own.inputs, self.own.state)
-        if compile_baseline:
+        if self.compares:
             begin = time.monotonic()
             self.bench.compile_baseline(self.context)
             self.spend("compile_baseline", time.monotonic() - begin)
@@ -248,11 +256,9 @@ class _Judgement(Judgement[Result]):
             self.spend("screen", time.monotonic() - begin - waited)
             self.progress("measuring")
             begin = time.monotonic()
-            compiled = [self.bench.compiled] if self.bench.compiled is not None else []
-            contenders = [self.bench.eager, *compiled, candidate]
-            found = timing.measure(contenders, constants.ROUNDS)
+            found = self._measure(candidate)
             if found.drifted("eager"):
-                found = timing.measure(contenders, constants.ROUNDS)
+                found = self._measure(candidate)
             self.spend("time", time.monotonic() - begin)
             begin = time.monotonic()
             if found.ratio("eager", "candidate").low > 1.0:
@@ -261,6 +267,15 @@ class _Judgement(Judgement[Result]):
             clocks = self.bench.device.clocks()
             throttled = self.bench.device.throttled()
         return self._measured(found, clocks, throttled)
+
+    def _measure(self, candidate: TapeContender) -> timing.Measurement:
+        bench = self.bench
+        if self.compares and bench.compiled is not None:
+            try:
+                return timing.measure([bench.eager, bench.compiled, candidate], constants.ROUNDS)
+            except Lost as reason:
+                bench.drop_compiled(f"no torch.compile baseline: {reason}")
+        return timing.measure([bench.eager, candidate], constants.ROUNDS)
 
     def _contender(self, loaded: LoadedTape) -> TapeContender:
         own = self.own
@@ -374,8 +389,12 @@ class _Judgement(Judgement[Result]):
         skipped = [*self.skipped, *self.references.notes,
                    *feedback.host_notes(self.tape, optimized,
                                         len(self.references.trace.operators))]
-        if self.bench.compile_note and self.bench.compiled is None:
-            skipped.append(self.bench.compile_note)
+        compile_note = self.bench.compile_note if self.compares else None
+        if compile_note and self.bench.compiled is None:
+            skipped.append(compile_note)
+        if feedback.has_promises(self.tape):
+            skipped.append("what the kernels promise the compiler (tl.multiple_of, tl.assume and "
+                           "their kin) is judged by what they do, not by whether it holds")
         if self.own is not None and not self._all_hashed:
             skipped.append("one timed call of each block was compared, not all: results that "
                            "don't repeat, have gaps or change inputs aren't told by a hash")
@@ -399,7 +418,7 @@ class _Judgement(Judgement[Result]):
                           ("name", "driver", "sms", "l2_bytes", "memory_bytes",
                            "pageable_memory_access")},
                 replay=f"PyTorch, for {self.plan.pytorch}" if self.plan.pytorch else "native",
-                timing_protocol=constants.VERSION, compile=self.bench.compile_note, **more))
+                timing_protocol=constants.VERSION, compile=compile_note, **more))
 
 
 def draw_poisons() -> list[int]:

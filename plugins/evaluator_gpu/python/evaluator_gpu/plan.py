@@ -206,7 +206,8 @@ def _kernel(tape: Tape, name: str, kernel: dict[str, Any]) -> dict[str, Any]:
     except elf.NotAllowed as error:
         raise NotReplayable(f"{error} (kernel {kernel.get('name')})") from None
     return {"cubin": str(path), "name": str(kernel["name"]),
-            "shared": shared, "threads": 32 * warps, "fresh": image.lasting, "sizes": found}
+            "shared": shared, "threads": 32 * warps, "fresh": image.lasting, "sizes": found,
+            "digest": image.digest()}
 
 
 def _launch(tape: Tape, plan: Plan, step: dict[str, Any], numbers: dict[str, int]) -> \

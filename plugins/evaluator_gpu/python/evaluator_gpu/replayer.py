@@ -7,10 +7,8 @@ fresh one. Results come back through shared memory.
 from __future__ import annotations
 
 import contextlib
-import json
 import mmap
 import os
-import select
 import subprocess
 import sys
 import time
@@ -21,6 +19,7 @@ from typing import Any
 import torch
 
 from evaluator_gpu import constants
+from evaluator_gpu.lines import Hang, Lines
 from evaluator_gpu.plan import NotReplayable, Plan, make_plan
 from kernel_evolve_worker.errors import WorkerError
 from kernel_evolve_worker.recording.tape import Tape, decode_tree, dtype_named, tree_refs
@@ -39,10 +38,6 @@ class Fault(Exception):
         super().__init__(text)
         self.code = code
         self.step = step
-
-
-class Hang(Exception):
-    """A run didn't end in its time."""
 
 
 class OutOfMemory(Exception):
@@ -126,9 +121,9 @@ class Replayer:
         self._command = command
         self._device = device
         self._process: subprocess.Popen[bytes] | None = None
+        self._lines: Lines | None = None
         self.memory = memory or SharedMemory()
         self._generation = 0  # of the memory that the process has
-        self._buffered = b""
         self._ready = False
         self.info: dict[str, Any] = {}
 
@@ -153,12 +148,13 @@ class Replayer:
             self._process = subprocess.Popen(
                 [*self._command, str(fd), str(len(self.memory)), str(self._device)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[fd])
+            assert self._process.stdin is not None and self._process.stdout is not None
+            self._lines = Lines(self._process.stdout.fileno(), self._process.stdin.fileno())
         except OSError as error:
             self.stop()
             raise WorkerError("unavailable", f"the replay {Path(self._command[0]).name} can't be "
                               f"started: {error.strerror}; reinstall the plugin, or use a task "
                               "with smaller tensors.") from None
-        self._buffered = b""
         self._ready = False
 
     def start(self, shared_bytes: int = 0) -> None:
@@ -167,8 +163,9 @@ class Replayer:
         self.begin(shared_bytes)
         if self._ready:
             return
+        assert self._lines is not None
         try:
-            answer = self._line(time.monotonic() + _START_S)
+            answer = self._lines.receive(time.monotonic() + _START_S)
         except (Hang, EOFError):
             self.stop()
             raise WorkerError("unavailable", "the GPU doesn't answer; look at nvidia-smi, and "
@@ -207,30 +204,15 @@ class Replayer:
             return f"signal {-code} ended the replay's process"
         return f"the replay's process ended with status {code}"
 
-    def _line(self, deadline: float) -> dict[str, Any]:
-        assert self._process is not None and self._process.stdout is not None
-        out = self._process.stdout.fileno()
-        while b"\n" not in self._buffered:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([out], [], [], left)[0]:
-                raise Hang
-            piece = os.read(out, 1 << 16)
-            if not piece:
-                raise EOFError
-            self._buffered += piece
-        line, self._buffered = self._buffered.split(b"\n", 1)
-        return json.loads(line)
-
     def ask(self, op: str, deadline_s: float = constants.RUN_DEADLINE_S, **request: Any) -> \
             dict[str, Any]:
         """One request and its answer. Raises Fault, Hang, OutOfMemory, NotReplayable, WorkerError
         (internal)."""
-        if self._process is None or self._process.stdin is None:
+        if self._process is None or self._lines is None:
             raise WorkerError("internal", "the replay isn't running.")
         try:
-            self._process.stdin.write(json.dumps({"op": op, **request}).encode() + b"\n")
-            self._process.stdin.flush()
-            answer = self._line(time.monotonic() + deadline_s)
+            self._lines.send({"op": op, **request})
+            answer = self._lines.receive(time.monotonic() + deadline_s)
         except Hang:
             self.stop()
             raise

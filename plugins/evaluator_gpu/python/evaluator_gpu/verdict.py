@@ -9,7 +9,9 @@ from kernel_evolve_worker.correctness import verdict
 VERSION = "1.0.0"
 _TIME = "measured by CUDA events on a cold L2, launches queued ahead"
 
-make_verdict = partial(verdict.make_verdict, class_="tape", evaluator="gpu", version=VERSION)
-from_record_failure = partial(verdict.from_record_failure, class_="tape", evaluator="gpu",
-                              version=VERSION, time=_TIME)
+_WHO = {"class_": "tape", "evaluator": "gpu", "version": VERSION}
+
+make_verdict = partial(verdict.make_verdict, **_WHO)
+from_record_failure = partial(verdict.from_record_failure, **_WHO, time=_TIME)
+no_recording = partial(verdict.no_recording, **_WHO, time=_TIME)
 provenance = partial(verdict.provenance, time=_TIME)

@@ -479,8 +479,3 @@ def _bytes(ref: dict[str, Any]) -> int:
     for size, stride in zip(ref["shape"], ref["stride"]):
         count *= size if stride else min(size, 1)
     return count * dtype_named(ref["dtype"]).itemsize
-
-
-def load_tape(record: dict[str, Any]) -> Tape:
-    """The tape that a successful record names. Raises TapeError."""
-    return Tape.load(record["tape"]["path"])

@@ -18,21 +18,19 @@ import torch
 
 from evaluator_simulator import feedback, model
 from evaluator_simulator.execution import AtenStats, Execution, LaunchStats
-from evaluator_simulator.verdict import from_record_failure, make_verdict, provenance
+from evaluator_simulator.verdict import from_record_failure, make_verdict, no_recording, provenance
 from kernel_evolve_worker.context import Context
 from kernel_evolve_worker.correctness.check import check
 from kernel_evolve_worker.correctness.judgement import RESERVE_S, Judgement
 from kernel_evolve_worker.correctness.reference import Expected, References
 from kernel_evolve_worker.correctness.trial import try_references
-from kernel_evolve_worker.correctness.untrusted import succeeded
+from kernel_evolve_worker.correctness.untrusted import succeeded, tape_of
 from kernel_evolve_worker.correctness.verdict import seconds_of
 from kernel_evolve_worker.correctness.wording import on_data
-from kernel_evolve_worker.recording.tape import Tape, TapeError
+from kernel_evolve_worker.recording.tape import TapeError
 from kernel_evolve_worker.task import load_task
 
 EXECUTION_BUDGET_S = 240.0  # of one execution; a kernel that takes longer here is not judged
-
-_NO_RECORDING = "the recording of this candidate can't be read."
 
 
 @dataclass
@@ -49,15 +47,7 @@ class Tools:
 def _tools() -> Tools:
     from evaluator_simulator.executor import execute
 
-    return Tools(_load_tape, execute)
-
-
-def _load_tape(record: dict[str, Any]) -> Tape:
-    given = record.get("tape")
-    path = given.get("path") if isinstance(given, dict) else given
-    if not isinstance(path, str) or "\0" in path:
-        raise TapeError("the record names no tape")
-    return Tape.load(path)
+    return Tools(tape_of, execute)
 
 
 def try_task(request: dict[str, Any], context: Context) -> dict[str, Any]:
@@ -94,9 +84,7 @@ def judge(request: dict[str, Any], context: Context, tools: Tools | None = None)
         references = _references(request, context)
         return _Judgement(references, record, tape, tools, context).verdict()
     except TapeError:
-        return make_verdict(asked=asked, stage="integrity", ok=False, code="no_recording",
-                            reason=_NO_RECORDING, feedback=[_NO_RECORDING],
-                            provenance=provenance(record), seconds=seconds_of(record))
+        return no_recording(record, asked)
 
 
 def _references(request: dict[str, Any], context: Context) -> References:

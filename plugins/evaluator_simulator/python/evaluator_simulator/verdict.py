@@ -12,4 +12,5 @@ _WHO = {"class_": "modelled", "evaluator": "simulator", "version": VERSION}
 
 make_verdict = functools.partial(verdict.make_verdict, **_WHO)
 from_record_failure = functools.partial(verdict.from_record_failure, **_WHO, time=_TIME)
+no_recording = functools.partial(verdict.no_recording, **_WHO, time=_TIME)
 provenance = functools.partial(verdict.provenance, time=_TIME)

@@ -11,6 +11,8 @@ import math
 import re
 from typing import Any
 
+from kernel_evolve_worker.recording.tape import Tape, TapeError
+
 MAX_REASON = 2200  # characters; the longest is what a process said as it died
 _MAX_LINES = 25
 _MAX_SECONDS = 1e6
@@ -44,6 +46,15 @@ def plain(text: str, limit: int = 1000) -> str:
 def succeeded(record: Any) -> bool:
     """Whether a record names a tape; whether that is one shows when it is loaded."""
     return isinstance(record, dict) and record.get("ok") is True
+
+
+def tape_of(record: Any) -> Tape:
+    """The tape that a record names. Raises TapeError."""
+    given = record.get("tape") if isinstance(record, dict) else None
+    path = given.get("path") if isinstance(given, dict) else None
+    if not isinstance(path, str) or "\0" in path:
+        raise TapeError("the record names no tape")
+    return Tape.load(path)
 
 
 def failure_of(record: Any) -> tuple[str, str, str, list[str]]:

@@ -17,7 +17,7 @@ from kernel_evolve_worker.correctness import untrusted
 from kernel_evolve_worker.correctness.untrusted import seconds_of
 
 __all__ = ["CLASSES", "MAX_FEEDBACK", "STAGES", "from_record_failure", "is_win", "make_verdict",
-           "provenance", "seconds_of"]
+           "no_recording", "provenance", "seconds_of"]
 
 # How the times came about: "modelled", or measured with the candidate's Python in a process of its
 # own ("process") or without any ("tape").
@@ -135,6 +135,16 @@ def from_record_failure(record: Any, asked: str, *, class_: str, evaluator: str,
         provenance=provenance(record, time=time),
         seconds=seconds_of(record),
     )
+
+
+def no_recording(record: Any, asked: str, *, class_: str, evaluator: str, version: str,
+                 time: str) -> dict[str, Any]:
+    """The verdict for a record whose tape isn't one; time: see `provenance`."""
+    text = "the recording of this candidate can't be read."
+    return make_verdict(class_=class_, evaluator=evaluator, version=version, asked=asked,
+                        stage="integrity", ok=False, code="no_recording", reason=text,
+                        feedback=[text], provenance=provenance(record, time=time),
+                        seconds=seconds_of(record))
 
 
 def provenance(record: dict[str, Any], *, time: str, **more: Any) -> dict[str, Any]:

@@ -6,6 +6,8 @@ that hang or that CUDA refuses. The zygote checks the number of threads afterwar
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import importlib.metadata
 import os
 import platform
@@ -45,6 +47,9 @@ def load(python: str) -> dict[str, str]:
     import torch
 
     torch.set_num_threads(1)
+    with contextlib.suppress(Exception):  # who needs it says what is missing
+        # What PyTorch loads when operators are first traced: one to five seconds for each child.
+        importlib.import_module("torch._dynamo")
     return versions
 
 

@@ -29,8 +29,6 @@ class WorkerPool {
   int64_t Call(WorkerCall call, Worker::Done done, Worker::Progress progress = {});
   void Cancel(int64_t id);
 
-  size_t size() const { return workers_.size(); }
-
  private:
   struct OpenCall {
     size_t worker;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a user types on a machine with a GPU: a run of the default strategy with the offline author and
-# the measuring evaluator, then a verdict on its best candidate through two workers on one device.
+# the measuring evaluator, a verdict on its best candidate through two workers on one device, and the self-test.
 # usage: cli.sh PREFIX [PYTHON]     PREFIX: where kernel-evolve is installed, or a build folder
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -24,3 +24,5 @@ YAML
   --out "$folder/run" --budget evaluations=3
 "$prefix/bin/kernel-evolve" evaluate examples/tasks/softmax_rows.py "$folder/run/best.py" \
   --profile "$folder/two.yaml"
+# Can it be fooled? Every candidate that cheats, and the honest twins.
+"$prefix/bin/kernel-evolve" doctor --evaluator --profile "$folder/gpu.yaml" | tail -n "${LINES:-12}"

@@ -125,6 +125,23 @@ class Rounds(unittest.TestCase):
         self.assertEqual({name: len(blocks) for name, blocks in found.blocks.items()},
                          dict.fromkeys(names, 4))
 
+    def test_no_more_of_them_than_tell_something(self) -> None:
+        for noise, wanted in ((0.0, {constants.ENOUGH_ROUNDS}), (0.1, {constants.ROUNDS})):
+            counts = set()
+            for seed in range(20):
+                chooser = random.Random(seed)
+                pair = [Imagined(n, 1.0, chooser, noise) for n in ("eager", "candidate")]
+                found = timing.measure(pair, constants.ROUNDS)
+                counts.add(found.ratio("eager", "candidate").rounds)
+            self.assertEqual(counts, wanted)
+
+    def test_each_contender_has_to_settle(self) -> None:
+        chooser = random.Random(3)
+        restless = [Imagined("eager", 1.0, chooser), Imagined("compile", 1.0, chooser, 0.2),
+                    Imagined("candidate", 1.0, chooser)]
+        found = timing.measure(restless, constants.ROUNDS)
+        self.assertEqual(found.ratio("eager", "candidate").rounds, constants.ROUNDS)
+
     def test_a_block_is_a_median(self) -> None:
         found = timing.Measurement()
         found.add("x", [1.0, 2.0, 900.0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 2
+VERSION = 3
 
 # Bytes that fill unwritten memory. One makes NaN and -1. The others, drawn for each candidate, make
 # numbers of ordinary size of either sign: 7e-4 to 3e4 in fp32 and bf16, 0.7 to 7 in fp16.
@@ -20,6 +20,10 @@ SCREENING_FLOOR = 0.9
 # A block is one contender's turn; a round is eager, compile, candidate, candidate, compile, eager,
 # so that a drift that is even over a round cancels.
 ROUNDS = 6
+# No round more once what scatters is this share of what no repetition shows, after so many: a
+# narrower interval would say nothing that the clock knows.
+ENOUGH_ROUNDS = 3
+ENOUGH = 0.5
 # Rounds of the second measurement, in a fresh process.
 CONFIRMING_ROUNDS = 3
 # Samples in a block: more of short calls, because they scatter more, within BLOCK_S.
@@ -32,8 +36,6 @@ EXTRA_SAMPLES = 3
 # milliseconds (an event's tick): added to either side of an interval. From A/A runs on an H200.
 SYSTEMATIC = 0.01
 TICK_MS = 0.00015
-# The interval's confidence.
-CONFIDENCE = 0.95
 # Longest pause of the device before a call, so that its launches queue up behind it.
 MIN_PAUSE_NS, MAX_PAUSE_NS = 20_000, 20_000_000
 # Drift of eager over a measurement from which it is said to be unsteady, and no win is given.

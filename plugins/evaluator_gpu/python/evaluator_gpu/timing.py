@@ -72,18 +72,33 @@ class Measurement:
         tick = 2 * constants.TICK_MS / max(self.median(name), 1e-6)
         return self.drift(name) > constants.DRIFT + tick
 
+    def settled(self, against: str, name: str) -> bool:
+        """Whether further rounds would hardly narrow the ratio's interval."""
+        unseen = systematic(self.median(against)) + systematic(self.median(name))
+        return _scatter(self._logs(against, name)) <= constants.ENOUGH * unseen
+
+    def _logs(self, against: str, name: str) -> list[float]:
+        """The logarithm of each round's ratio."""
+        ours, theirs = _pairs(self.blocks[name]), _pairs(self.blocks[against])
+        return [math.log(a / b) for a, b in zip(theirs, ours, strict=True)]
+
     def ratio(self, against: str, name: str) -> Ratio:
         """The ratio of two contenders that had their turns in the same rounds."""
-        ours, theirs = _pairs(self.blocks[name]), _pairs(self.blocks[against])
-        logs = [math.log(a / b) for a, b in zip(theirs, ours, strict=True)]
+        logs = self._logs(against, name)
         original, optimized = self.median(against), self.median(name)
         middle = statistics.fmean(logs)
-        spread = statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
-        count = len(logs) - 1
-        student = _T95[count] if count < len(_T95) else _NORMAL95
-        unsure = student * spread + systematic(original) + systematic(optimized)
+        unsure = _scatter(logs) + systematic(original) + systematic(optimized)
         return Ratio(against, math.exp(middle), math.exp(middle - unsure),
                      math.exp(min(middle + unsure, 700.0)), original, optimized, len(logs))
+
+
+def _scatter(logs: list[float]) -> float:
+    """Half the 95% interval of the logarithms' mean."""
+    if len(logs) < 2:
+        return math.inf
+    count = len(logs) - 1
+    student = _T95[count] if count < len(_T95) else _NORMAL95
+    return student * statistics.stdev(logs) / math.sqrt(len(logs))
 
 
 def systematic(milliseconds: float) -> float:
@@ -109,12 +124,17 @@ def drawn(count: int) -> int:
 
 def measure(contenders: list[Contender], rounds: int,
             between: Callable[[], None] = lambda: None) -> Measurement:
-    """Takes `rounds` rounds: each contender in turn, and then in reverse. between: called before
-    each block; what it raises ends the measurement."""
+    """Takes `rounds` rounds at most: each contender in turn, and then in reverse; fewer where the
+    last contender's ratio to each of the others has settled. between: called before each block;
+    what it raises ends the measurement."""
     found = Measurement()
     sizes = {c.name: block_size(statistics.median(c.sample(drawn(3)))) for c in contenders}
-    for _ in range(rounds):
+    others, candidate = [c.name for c in contenders[:-1]], contenders[-1].name
+    for taken in range(1, rounds + 1):
         for contender in [*contenders, *reversed(contenders)]:
             between()
             found.add(contender.name, contender.sample(drawn(sizes[contender.name])))
+        if others and taken >= constants.ENOUGH_ROUNDS and all(
+                found.settled(other, candidate) for other in others):
+            break
     return found

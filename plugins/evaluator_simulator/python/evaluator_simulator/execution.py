@@ -22,7 +22,6 @@ from kernel_evolve_worker.correctness.layout import Layout
 DOT_CLASSES = (
     "dot_ieee", "dot_tf32", "dot_fp16", "dot_bf16", "dot_fp8", "dot_fp64", "dot_int8",
 )  # fmt: skip
-LANE_CLASSES = ("fp64", "fp32", "fp16", "bf16", "special", "special64")
 
 
 @dataclass

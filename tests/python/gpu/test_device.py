@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
-from evaluator_gpu.device import Device
+from evaluator_gpu.device import Device, address
 from kernel_evolve_worker.errors import WorkerError
+from support import ROOT
+
+# Those that a plain interpreter can load.
+DRIVERS = [path.parent for path in ROOT.glob("build*/tests/replay/driver/libcuda.so.1")
+           if not any(mark in path.read_bytes() for mark in (b"__asan_init", b"__tsan_init"))]
 
 # Holds the lock until its stdin ends.
 _HOLDER = """
@@ -21,6 +29,23 @@ with device.held(60.0, print, alone=sys.argv[2] == "alone"):
     print("held", flush=True)
     sys.stdin.read()
 """
+
+
+class Addresses(unittest.TestCase):
+    def asked(self, environment: dict[str, str]) -> str:
+        """What a process without CUDA, or with the driver of the tests, is told."""
+        done = subprocess.run(
+            [sys.executable, "-c", "from evaluator_gpu.device import address; print(address())"],
+            env={**os.environ, **environment}, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    @unittest.skipUnless(DRIVERS, "the driver for tests is not built")
+    def test_of_a_driver(self) -> None:
+        self.assertEqual(self.asked({"LD_LIBRARY_PATH": str(DRIVERS[0])}), "0000:01:00.0")
+
+    def test_without_one(self) -> None:
+        with mock.patch.object(ctypes, "CDLL", side_effect=OSError):
+            self.assertEqual(address(), "")
 
 
 class Locks(unittest.TestCase):

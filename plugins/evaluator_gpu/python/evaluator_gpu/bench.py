@@ -12,7 +12,7 @@ import torch
 
 from evaluator_gpu import baseline, floors
 from evaluator_gpu.compiled import CompiledModel, Lost
-from evaluator_gpu.device import Device
+from evaluator_gpu.device import Device, address
 from evaluator_gpu.known import Verdicts
 from evaluator_gpu.plan import Plan
 from evaluator_gpu.replayer import Replayer, SharedMemory, torch_command
@@ -26,6 +26,8 @@ from kernel_evolve_worker.task import load_task
 
 # Processes that compile the reference, one after the other: as many may be lost, and no more.
 _COMPILERS = 3
+# Seconds that are kept of a judgement's deadline for all that comes after the compiler.
+_MEASURING_S = 60.0
 
 
 class Bench:
@@ -47,9 +49,13 @@ class Bench:
         # several. Those with PyTorch are for tapes that need it.
         self._native = [Replayer([str(binary)], self.memory) for _ in range(2)]
         self._mixed = [Replayer(torch_command(), self.memory) for _ in range(2)]
+        self.bus = address()
+        self.device = Device(self.bus)
+        self.released: float | None = None  # when the last judgement ended (time.monotonic)
         try:
-            self._bring_up()
+            # Contexts that come up disturb who measures.
             with self.device.held(context.time_left(), context.progress, alone=False):
+                self._bring_up()
                 self._try_task(request)
         except BaseException:
             self.stop()
@@ -64,9 +70,6 @@ class Bench:
         torch.cuda.init()
         self._native[0].start()
         self.info = self._native[0].info
-        self.bus = str(self.info.get("bus", ""))
-        self.device = Device(self.bus)
-        self.released: float | None = None  # when the last judgement ended (time.monotonic)
         if self.compiled is not None:
             self.compiled.compile(self.bus)
 
@@ -108,7 +111,8 @@ class Bench:
             return
         context.progress("compiling the reference with torch.compile")
         try:
-            there, self.compile_note = self.compiled.ready(context.time_left())
+            there, self.compile_note = self.compiled.ready(
+                max(1.0, context.time_left() - _MEASURING_S))
         except Lost as reason:
             there, self.compile_note = False, f"no torch.compile baseline: {reason}"
         if not there:

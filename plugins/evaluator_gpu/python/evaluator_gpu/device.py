@@ -12,9 +12,23 @@ from typing import Any
 
 from kernel_evolve_worker.errors import WorkerError
 
+_ADDRESS = 32  # bytes, more than any PCI address has
 _WAIT_S = 0.02
 _MENTION_S = 2.0
 _SM_CLOCK, _MEMORY_CLOCK = 1, 2  # nvmlClockType
+
+
+def address(index: int = 0) -> str:
+    """The PCI address ("0000:1b:00.0") of device number `index` as CUDA counts them, which brings
+    no context up; "" where there is none."""
+    device, text = ctypes.c_int(), ctypes.create_string_buffer(_ADDRESS)
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+        failed = (cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), index)
+                  or cuda.cuDeviceGetPCIBusId(text, _ADDRESS, device))
+    except (OSError, AttributeError):
+        return ""
+    return "" if failed else text.value.decode("latin-1")
 
 
 class Device:

@@ -39,8 +39,9 @@ class Verdicts:
             _moved(text, tape, before, now) for text in (verdict["reason"], *verdict["feedback"]))
         if verdict["metrics"]["error"] is not None:
             verdict["metrics"]["error"] = verdict["reason"]
-        verdict["feedback"].append("the kernels' machine code and launches are those of an earlier "
-                                   "candidate, whose verdict this is: the change had no effect")
+        verdict["feedback"].insert(1, "the kernels' machine code and launches are those of an "
+                                   "earlier candidate, whose verdict this is: the change had no "
+                                   "effect")
         verdict["provenance"]["known"] = True
         return verdict
 

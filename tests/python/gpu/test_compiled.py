@@ -80,9 +80,7 @@ class Compiler(unittest.TestCase):
         model._pid = 0
 
     def test_a_fresh_interpreter_where_cuda_was_used(self) -> None:
-        import torch
-
-        with mock.patch.object(torch.cuda, "is_initialized", lambda: True):
+        with mock.patch.object(compiled, "asked", lambda: True):
             model = self.begun()
         there, note = model.ready(120)  # the real one, on a task that has nothing to compile
         self.assertFalse(there)
@@ -92,7 +90,7 @@ class Compiler(unittest.TestCase):
 class Benches(unittest.TestCase):
     def bench(self) -> Any:
         made = bench.Bench.__new__(bench.Bench)
-        made._request, made.bus = {"task": TASK, "seed": 1}, ""
+        made._task, made._seed, made.bus = TASK, 1, ""
         made.compiled, made.compile_note, made._compilers = None, None, 0
         made._native = made._mixed = []
         self.addCleanup(made.stop)
@@ -112,6 +110,17 @@ class Benches(unittest.TestCase):
         self.assertIsNone(made.compiled)
         self.assertEqual(made.compile_note, "no torch.compile baseline: lost")
         self.assertEqual(made.running(), 0)
+
+    def test_one_that_is_lost_while_it_compiles_is_started_again(self) -> None:
+        contender = SimpleNamespace(sample=lambda count: [0.5] * count)
+        made = self.bench()
+        with answering(contender, "took 1 s"):
+            with mock.patch.object(compiled, "serve", lambda fd: os._exit(9)):
+                made.compile_baseline(self.context)
+            self.assertIsNone(made.compiled)
+            self.assertIn("ended by itself", made.compile_note)
+            made.compile_baseline(self.context)
+        self.assertEqual((made.compiled.sample(1), made.compile_note), ([0.5], "took 1 s"))
 
     def test_a_task_that_does_not_compile_is_tried_once(self) -> None:
         made = self.bench()

@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from evaluator_gpu.device import Device, address
+from evaluator_gpu.device import Device, address, asked
 from kernel_evolve_worker.errors import WorkerError
 from support import ROOT
 
@@ -35,17 +35,20 @@ class Addresses(unittest.TestCase):
     def asked(self, environment: dict[str, str]) -> str:
         """What a process without CUDA, or with the driver of the tests, is told."""
         done = subprocess.run(
-            [sys.executable, "-c", "from evaluator_gpu.device import address; print(address())"],
+            [sys.executable, "-c", "from evaluator_gpu.device import address, asked\n"
+             "print(asked(), address(), asked())"],
             env={**os.environ, **environment}, capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
     @unittest.skipUnless(DRIVERS, "the driver for tests is not built")
     def test_of_a_driver(self) -> None:
-        self.assertEqual(self.asked({"LD_LIBRARY_PATH": str(DRIVERS[0])}), "0000:01:00.0")
+        told = self.asked({"LD_LIBRARY_PATH": str(DRIVERS[0])})
+        self.assertEqual(told, "False 0000:01:00.0 True")
 
     def test_without_one(self) -> None:
         with mock.patch.object(ctypes, "CDLL", side_effect=OSError):
             self.assertEqual(address(), "")
+        self.assertFalse(asked())
 
 
 class Locks(unittest.TestCase):

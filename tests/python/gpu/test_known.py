@@ -47,7 +47,8 @@ class Keys(unittest.TestCase):
     def test_constants(self) -> None:
         call = ("x = args[0]\nout = torch.empty_like(x)\n"
                 "scale[(2,)](self.kept, out, 100, BLOCK=64)\nreturn out\n")
-        ones, twos = (tape_of(call, init=f"self.kept = torch.full((100,), {n}.0, device='cuda')") for n in (1, 2))
+        init = "self.kept = torch.full((100,), {}.0, device='cuda')"
+        ones, twos = (tape_of(call, init=init.format(n)) for n in (1, 2))
         self.assertNotEqual(key(ones), key(twos))
 
     def test_promises(self) -> None:

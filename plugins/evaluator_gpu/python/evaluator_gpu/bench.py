@@ -37,7 +37,7 @@ class Bench:
         """Raises WorkerError: unavailable without a GPU, validation for mistakes of the task."""
         # <plugin>/python/evaluator_gpu/judge.py, as it was found: the folder may be a link.
         binary = Path(os.path.abspath(__file__)).parents[2] / "ke_replay"
-        self._request = request
+        self._task, self._seed = request["task"], int(request.get("seed") or 0)
         self.compiled: CompiledModel | None = None
         self.compile_note: str | None = None
         self.verdicts = Verdicts()
@@ -56,7 +56,7 @@ class Bench:
             # Contexts that come up disturb who measures.
             with self.device.held(context.time_left(), context.progress, alone=False):
                 self._bring_up()
-                self._try_task(request)
+                self._try_task()
         except BaseException:
             self.stop()
             raise
@@ -73,10 +73,10 @@ class Bench:
         if self.compiled is not None:
             self.compiled.compile(self.bus)
 
-    def _try_task(self, request: dict[str, Any]) -> None:
-        task = request["task"]
+    def _try_task(self) -> None:
+        task = self._task
         loaded = load_task(task["source"], task.get("path") or f"{task.get('name', 'task')}.py")
-        self.references = References(loaded, int(request.get("seed") or 0), device="cuda")
+        self.references = References(loaded, self._seed, device="cuda")
         try_references(self.references)
         self.inputs = clone_inputs(self.references.own_inputs)
         self.eager = baseline.eager(self.references.model, self.inputs)
@@ -114,9 +114,9 @@ class Bench:
             there, self.compile_note = self.compiled.ready(
                 max(1.0, context.time_left() - _MEASURING_S))
         except Lost as reason:
-            there, self.compile_note = False, f"no torch.compile baseline: {reason}"
+            return self.drop_compiled(f"no torch.compile baseline: {reason}")
         if not there:
-            self._compilers = _COMPILERS  # it would end the same way
+            self._compilers = _COMPILERS  # another one would say the same
             self.drop_compiled(self.compile_note)
 
     def drop_compiled(self, note: str | None) -> None:
@@ -128,9 +128,8 @@ class Bench:
 
     def _start_compiler(self) -> None:
         self._compilers += 1
-        request = self._request
         try:
-            self.compiled = CompiledModel(request["task"], int(request.get("seed") or 0))
+            self.compiled = CompiledModel(self._task, self._seed)
         except OSError as error:
             self.compile_note = baseline.no_baseline(error)
 

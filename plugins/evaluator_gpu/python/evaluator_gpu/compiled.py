@@ -15,8 +15,14 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NoReturn
+
+from evaluator_gpu import baseline
+from evaluator_gpu.device import Device, asked
+from evaluator_gpu.lines import Hang, Lines, paths
+from kernel_evolve_worker.correctness.reference import References
+from kernel_evolve_worker.correctness.variants import clone_inputs
+from kernel_evolve_worker.task import load_task
 
 _NAME = b"ke_compile"  # as ps shows it
 _SET_NAME, _SET_DEATH_SIGNAL = 15, 1  # of prctl
@@ -35,16 +41,18 @@ class CompiledModel:
     def __init__(self, task: dict[str, Any], seed: int) -> None:
         """Starts the process, which loads the compiler and waits for `compile`; fast where this
         process hasn't used CUDA yet. Raises OSError."""
-        import torch
-
         ours, theirs = socket.socketpair()
         with theirs:
-            fresh = torch.cuda.is_initialized()  # which a fork doesn't survive
-            self._pid = os.fork()
+            fresh = asked()
+            try:
+                self._pid = os.fork()
+            except OSError:
+                ours.close()
+                raise
             if self._pid == 0:
-                _live(theirs.fileno(), fresh)
+                live(theirs.fileno(), fresh)
         self._socket = ours
-        self._lines = _lines(ours.fileno())
+        self._lines = Lines(ours.fileno(), ours.fileno())
         self._task = {"source": task["source"], "path": task.get("path"), "name": task.get("name")}
         self._seed = seed
         self._found: dict[str, Any] | None = None
@@ -78,8 +86,6 @@ class CompiledModel:
             self._pid = 0
 
     def _answer(self, deadline_s: float) -> dict[str, Any]:
-        from evaluator_gpu.lines import Hang
-
         if not self._pid:
             raise Lost("the process of torch.compile was lost")
         try:
@@ -91,17 +97,20 @@ class CompiledModel:
                 else "ended by itself")) from None
 
 
-def _lines(fd: int) -> Any:
-    from evaluator_gpu.lines import Lines
-
-    return Lines(fd, fd)
-
-
 # In the process ----------------------------------------------------------------------------------
 
 
-def _live(fd: int, fresh: bool) -> NoReturn:
-    """The whole life of the fork. fresh: in a new interpreter."""
+# The first lines of a fresh interpreter.
+_FRESH = """
+import sys
+sys.path[:0] = sys.argv[2].split(":")
+from evaluator_gpu.compiled import live
+live(int(sys.argv[1]), False)
+"""
+
+
+def live(fd: int, fresh: bool) -> NoReturn:
+    """The whole life of the process. fresh: in a new interpreter."""
     try:
         libc = ctypes.CDLL(None)
         libc.prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
@@ -115,11 +124,8 @@ def _live(fd: int, fresh: bool) -> NoReturn:
         for number in (0, 1):
             os.dup2(quiet, number)
         if fresh:
-            import kernel_evolve_worker
-
-            paths = [Path(__file__).parents[1], Path(kernel_evolve_worker.__file__).parents[1]]
             os.set_inheritable(fd, True)
-            os.execv(sys.executable, [sys.executable, "-I", __file__, str(fd), *map(str, paths)])
+            os.execv(sys.executable, [sys.executable, "-I", "-c", _FRESH, str(fd), paths()])
         serve(fd)
     finally:
         os._exit(1)
@@ -128,7 +134,7 @@ def _live(fd: int, fresh: bool) -> NoReturn:
 def serve(fd: int) -> None:
     """Answers one request after the other until the other end is closed."""
     _load_compiler()
-    lines = _lines(fd)
+    lines = Lines(fd, fd)
     sample: Callable[[int], list[float]] = lambda count: []  # noqa: E731 - nothing is compiled
     while True:
         try:
@@ -152,12 +158,6 @@ def _load_compiler() -> None:
 
 def _compile(request: dict[str, Any]) -> tuple[Any, str]:
     """The contender, or None and why there is none."""
-    from evaluator_gpu import baseline
-    from evaluator_gpu.device import Device
-    from kernel_evolve_worker.correctness.reference import References
-    from kernel_evolve_worker.correctness.variants import clone_inputs
-    from kernel_evolve_worker.task import load_task
-
     task = request["task"]
     try:
         # Others may not measure meanwhile: contexts come up, and the compiler tries kernels.
@@ -167,8 +167,3 @@ def _compile(request: dict[str, Any]) -> tuple[Any, str]:
             return baseline.compiled(references.model, clone_inputs(references.own_inputs))
     except Exception as error:  # noqa: BLE001 - eager remains
         return None, baseline.no_baseline(error)
-
-
-if __name__ == "__main__":
-    sys.path[:0] = sys.argv[2:]
-    _live(int(sys.argv[1]), False)

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
+
 from kernel_evolve_worker.errors import WorkerError
 
 _ADDRESS = 32  # bytes, more than any PCI address has
@@ -18,12 +20,22 @@ _MENTION_S = 2.0
 _SM_CLOCK, _MEMORY_CLOCK = 1, 2  # nvmlClockType
 
 
+_asked = False
+
+
+def asked() -> bool:
+    """Whether this process has asked the driver for something: a fork of it can't use CUDA."""
+    return _asked or torch.cuda.is_initialized()
+
+
 def address(index: int = 0) -> str:
     """The PCI address ("0000:1b:00.0") of device number `index` as CUDA counts them, which brings
     no context up; "" where there is none."""
     device, text = ctypes.c_int(), ctypes.create_string_buffer(_ADDRESS)
+    global _asked
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
+        _asked = True
         failed = (cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), index)
                   or cuda.cuDeviceGetPCIBusId(text, _ADDRESS, device))
     except (OSError, AttributeError):

@@ -1,4 +1,5 @@
-"""JSON objects, one a line, to and from a helper process, with a deadline for each answer."""
+"""Helper processes: where they find their modules, and JSON objects, one a line, to and from them,
+with a deadline for each answer."""
 
 from __future__ import annotations
 
@@ -6,7 +7,17 @@ import json
 import os
 import select
 import time
+from pathlib import Path
 from typing import Any
+
+import kernel_evolve_worker as worker
+
+
+def paths() -> str:
+    """Where a fresh interpreter finds our modules and the worker's, as PATH is written."""
+    # As they were found: a folder may be a link.
+    ours = (Path(os.path.abspath(file)).parents[1] for file in (__file__, worker.__file__))
+    return os.pathsep.join(map(str, ours))
 
 
 class Hang(Exception):

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from evaluator_gpu import constants
-from evaluator_gpu.lines import Hang, Lines
+from evaluator_gpu.lines import Hang, Lines, paths
 from evaluator_gpu.plan import NotReplayable, Plan, make_plan
 from kernel_evolve_worker.errors import WorkerError
 from kernel_evolve_worker.recording.tape import Tape, decode_tree, dtype_named, tree_refs
@@ -382,9 +382,5 @@ class LoadedTape:
 
 def torch_command() -> list[str]:
     """Starts the replay that knows PyTorch's operators, too."""
-    import kernel_evolve_worker
-
-    here = Path(os.path.abspath(__file__))
-    paths = [here.parents[1], Path(kernel_evolve_worker.__file__).parents[1]]
-    return [sys.executable, "-I", str(here.with_name("torch_replay.py")),
-            os.pathsep.join(map(str, paths))]
+    script = Path(os.path.abspath(__file__)).with_name("torch_replay.py")
+    return [sys.executable, "-I", str(script), paths()]
